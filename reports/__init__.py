@@ -1,0 +1,43 @@
+"""From ledger rows to a page: months, comparisons, and the renderers that only format them.
+
+Loads no pandas until a page is made.
+"""
+
+from __future__ import annotations
+
+from reports.compare import Work, compare_configurations, configurations_named
+from reports.exchange import Exchange
+from reports.month import month_report
+from reports.page import Cell, Column, Fact, Kind, Money, Note, Page, Panel, Table
+from reports.past_work import work_of_month
+from reports.period import Month, month_bounds, named_month, time_zone
+from reports.repricing import Basis, Repriced, reprice
+from reports.workload import Portion, Split, totals_by_hand
+
+__all__ = [
+    "Basis",
+    "Cell",
+    "Column",
+    "Exchange",
+    "Fact",
+    "Kind",
+    "Money",
+    "Month",
+    "Note",
+    "Page",
+    "Panel",
+    "Portion",
+    "Repriced",
+    "Split",
+    "Table",
+    "Work",
+    "compare_configurations",
+    "configurations_named",
+    "month_bounds",
+    "month_report",
+    "named_month",
+    "reprice",
+    "time_zone",
+    "totals_by_hand",
+    "work_of_month",
+]

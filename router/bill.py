@@ -1,0 +1,112 @@
+"""What one attempt cost: which model answered, at which prices, in list and in settled money.
+
+In: the offer that was taken up, the model's name and usage in the answer. Out: a `Bill`.
+Invariant: the model that *answered* sets the price; a name the price list does not have is unpriced, never a neighbour.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from pricing import PriceSet, UnknownModel, Usage, price_call, settle
+from router.ledger.records import Amount, CostStatusName
+from router.policy import Market, Offer
+from router.policy.market import VENDOR
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """The cost of one attempt.
+
+    Args:
+        model_served: our id of the model that answered, or the name as given where we do not know it.
+        status: exact, estimated, partial or unknown.
+        list_cost: at list price; None where unknown.
+        settled_cost: as really paid; None where unknown.
+        settled_usd: the same in USD at the day's rate; None where unknown.
+        prices: the price set used, or None.
+        warning: what the user should know, or None.
+    """
+
+    model_served: str
+    status: CostStatusName
+    list_cost: Amount | None
+    settled_cost: Amount | None
+    settled_usd: Decimal | None
+    prices: PriceSet | None
+    warning: str | None
+
+
+def served_model(market: Market, offer: Offer, name: str | None) -> str:
+    """Return our id of the model that an answer names; the asked model where it names none."""
+    if not name or name in {offer.wire_id, offer.model}:
+        return offer.model
+    try:
+        return market.catalog.resolve(name, offer.price_list)
+    except UnknownModel:
+        pass
+    try:
+        known = market.catalog.find(name)
+    except UnknownModel:
+        return name
+    # A name that the list refuses, though it sells the model, is a wire id of elsewhere: it may mean another model here.
+    listed = offer.price_list in market.catalog.lists and known in market.catalog.models(offer.price_list)
+    return name if listed else known
+
+
+def bill(
+    market: Market,
+    offer: Offer,
+    *,
+    served_name: str | None,
+    usage: Usage | None,
+    estimated: bool = False,
+    service_tier: str | None = None,
+) -> Bill:
+    """Return what an attempt cost.
+
+    Args:
+        market: catalogue, endpoints and rates at the attempt's instant.
+        offer: the offer that was taken up.
+        served_name: the model's name in the answer, or None.
+        usage: the usage in disjoint buckets, tokens; None where unknown.
+        estimated: whether the usage is our estimate.
+        service_tier: the tier that was served, or None.
+    """
+    model = served_model(market, offer, served_name)
+    prices = _prices(market, offer, model)
+    if usage == Usage() and not estimated:
+        return _nothing(model, prices)
+    cost = price_call(usage, prices, at=market.at, service_tier=service_tier, estimated=estimated)
+    list_cost = settled_cost = None
+    settled_usd = None
+    if cost.total is not None and cost.currency is not None:
+        list_cost = Amount(cost.currency, cost.total)
+        settled_cost = Amount(*settle(cost.total, cost.currency, offer.terms))
+        settled_usd = market.usd(settled_cost.value, settled_cost.currency)
+    warning = None if model == offer.model else f"asked for {offer.model}, {offer.endpoint} served {model}"
+    return Bill(model, cost.status, list_cost, settled_cost, settled_usd, prices, warning)
+
+
+def _nothing(model: str, prices: PriceSet | None) -> Bill:
+    """Return the bill of an attempt that used nothing: it is known to be 0 even where no price is."""
+    zero = Amount(prices.currency if prices else "USD", Decimal(0))
+    return Bill(model, "exact", zero, zero, Decimal(0), prices, None)
+
+
+def _prices(market: Market, offer: Offer, model: str) -> PriceSet | None:
+    """Return the price set of the model that answered, on the endpoint's list."""
+    endpoint = market.endpoints.get(offer.endpoint or "")
+    price_list = offer.price_list
+    if endpoint is not None and endpoint.price_list == VENDOR and model != offer.model:
+        try:
+            price_list = market.catalog.vendor_list(model)
+        except UnknownModel:
+            return None
+    if price_list not in market.catalog.lists:
+        return None
+    try:
+        return market.catalog.price_set(model, price_list, market.at, last_list=offer.last_list)
+    except UnknownModel:
+        return None

@@ -1,0 +1,98 @@
+"""The command line: `router`. The composition root: it may import everything, and nothing imports it.
+
+In: arguments. Out: data on stdout, talk on stderr, an exit code: 0 good, 1 could not, 2 wrong usage, 3 a limit that was
+asked for is crossed. Invariant: no error ends in a traceback, and none shows a secret.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+import typer
+
+from router.cli import compare, config, demo, explain, import_, report, run, sandbox
+from router.cli.month_option import MonthCommand
+
+app = typer.Typer(
+    name="router",
+    help="Route LLM work to the cheapest models that are good enough, and keep the receipt of every call.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+app.command("run")(run.run)
+app.command("explain")(explain.explain)
+app.command("report", cls=MonthCommand)(report.report)
+app.command("compare", cls=MonthCommand)(compare.compare)
+app.add_typer(import_.import_app, name="import")
+app.command("init")(config.init)
+app.add_typer(config.config_app, name="config")
+app.command("sandbox")(sandbox.sandbox)
+app.command("demo")(demo.demo)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"farebox {version('farebox')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    *,
+    _: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version and exit."),
+) -> None:
+    """Route LLM work to the cheapest models that are good enough, and keep the receipt of every call."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with its code.
+
+    Args:
+        arguments: the arguments; None: the process's.
+    """
+    sys.exit(_run(sys.argv[1:] if arguments is None else list(arguments)))
+
+
+def _run(arguments: list[str]) -> int:
+    from pricing.errors import PricingError
+    from router.errors import RouterError
+
+    if os.environ.get("ROUTER_DEBUG"):
+        return int(app(arguments, standalone_mode=False) or 0)
+    try:
+        return int(app(arguments, standalone_mode=False) or 0)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.UsageError as error:
+        where = error.ctx.command_path if error.ctx else "router"
+        return _say(error.format_message(), f"see: {where} --help", 2)
+    except click.ClickException as error:
+        return _say(error.format_message(), None, 1)
+    except RouterError as error:
+        return _say(str(error), error.hint, error.exit_code)
+    except PricingError as error:
+        return _say(str(error), error.hint, 1)
+    except (KeyboardInterrupt, click.Abort):
+        return _say("stopped; what was under way is in the ledger", None, 130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:  # noqa: BLE001 — the last line of defence: one line instead of a traceback
+        kind = type(error).__name__
+        return _say(f"{kind}: {' '.join(str(error).split())[:300]}", "a fault of the program: ROUTER_DEBUG=1 shows where", 1)
+
+
+def _say(message: str, hint: str | None, code: int) -> int:
+    for line in message.splitlines() or [""]:
+        typer.echo(f"error: {line}", err=True)
+    if hint:
+        typer.echo(f"hint: {hint}", err=True)
+    return code

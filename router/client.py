@@ -1,0 +1,195 @@
+"""The router as an object: settings, catalogue, ledger and connections held open, tasks in, results out.
+
+In: tasks. Out: `Result`s, and rows in the ledger. Invariant: one `Router` belongs to one event loop; every run it starts
+has exactly one end in the ledger, also when it fails or is cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Self
+
+from pricing import Catalog, FxTable, load_catalog, load_fx
+from router.environment import load_environment
+from router.errors import NoEndpoint
+from router.estimation import configuration_of, decide_task, estimate_task
+from router.policy import Market, policy_version
+from router.presets import preset_keys
+from router.settings import EndpointSettings, Settings
+from router.settings_file import load_settings
+from router.task import Decision, Estimate, Messages, Result, Task
+
+if TYPE_CHECKING:
+    from router.endpoints.protocol import Endpoint
+    from router.ledger import Ledger
+    from router.lifecycle import Bench
+    from router.limits import Gate
+
+
+class Router:
+    """Routes tasks. Nothing is opened before the first task is run.
+
+    Args:
+        settings: what is set; None: `router.toml`, environment and `.env`, found from the working directory.
+        environ: where keys are read from; None: the process's environment and `.env`.
+        catalog: price catalogue; None: the bundled one and the settings' own price files.
+        fx: exchange rates; None: the bundled ones.
+        latency_s: median latency by model, seconds, for latency objectives; None: not known.
+
+    Raises:
+        ConfigError: the settings are wrong; every fault is listed.
+        CatalogError: a price file is wrong; every fault is listed.
+    """
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        *,
+        environ: Mapping[str, str] | None = None,
+        catalog: Catalog | None = None,
+        fx: FxTable | None = None,
+        latency_s: Mapping[str, float] | None = None,
+    ) -> None:
+        self.environ = load_environment() if environ is None else environ
+        self.settings = load_settings() if settings is None else settings
+        self.catalog = catalog or catalog_of(self.settings)
+        self._fx = fx
+        self._latency_s = latency_s or {}
+        self._ledger: Ledger | None = None
+        self._endpoints: dict[str, Endpoint] = {}
+        self._gates: dict[str, Gate] = {}
+        self._opening = asyncio.Lock()
+
+    @property
+    def usable_endpoints(self) -> Mapping[str, EndpointSettings]:
+        """The endpoints that need no key or whose key is set, by name."""
+        endpoints = self.settings.endpoints.items()
+        return {name: each for name, each in endpoints if each.key_env is None or self.environ.get(each.key_env)}
+
+    def market(self, at: datetime | None = None) -> Market:
+        """Return what is on offer at an instant; None: now."""
+        if self._fx is None:
+            self._fx = load_fx()
+        return Market(
+            self.catalog,
+            self.usable_endpoints,
+            self._fx,
+            at or datetime.now(UTC),
+            self.settings.aliases,
+            self._latency_s,
+        )
+
+    def decide(self, work: str | Messages | Task, **options: Any) -> Decision:
+        """Return the decision for one call of the task, with every candidate; nothing is sent.
+
+        Args:
+            work: the text, messages or Task.
+            options: fields of Task.
+
+        Raises:
+            WrongUsage: an unknown configuration, class or model.
+            NoCandidate: no candidate fits.
+            NoEndpoint: no configured endpoint offers any of them.
+        """
+        return decide_task(self.market(), self.settings, Task.of(work, **options))
+
+    def estimate(self, work: str | Messages | Task, **options: Any) -> Estimate:
+        """Return what the task is expected to cost; nothing is sent. See `decide` for arguments and errors."""
+        return estimate_task(self.market(), self.settings, Task.of(work, **options))
+
+    async def route(self, work: str | Messages | Task, **options: Any) -> Result:
+        """Do the task and return its answer and receipt.
+
+        Args:
+            work: the text, messages or Task.
+            options: fields of Task.
+
+        Raises:
+            WrongUsage, NoCandidate: see `decide`.
+            NoEndpoint: no endpoint with a key offers the model.
+            CallFailed: the one call of an unplanned task failed.
+            RunFailed: no step succeeded, or the merge failed.
+            PlanError: no usable plan, where the task asked for one.
+            BudgetExceeded: the next call could cross the budget.
+            RunHeld: another process works on this run key.
+            LedgerError: a row could not be committed.
+        """
+        async with aclosing(self._events(Task.of(work, **options), stream=False)) as happening:
+            async for event in happening:
+                if isinstance(event, Result):
+                    return event
+        raise AssertionError("a run always ends in a result or an error")  # pragma: no cover
+
+    async def stream(self, work: str | Messages | Task, **options: Any) -> AsyncGenerator[str | Result, None]:
+        """Do the task; yield the answer's text as it comes, then the Result. See `route` for arguments and errors."""
+        async with aclosing(self._events(Task.of(work, **options), stream=True)) as happening:
+            async for event in happening:
+                yield event
+
+    async def _events(self, task: Task, *, stream: bool) -> AsyncGenerator[str | Result, None]:
+        from router.lifecycle import RunAbout, run_events  # the wire and the ledger load with the first run
+
+        market = self.market()
+        plan = estimate_task(market, self.settings, task)
+        self._require_endpoint(plan.decision)
+        name, configuration = configuration_of(self.settings, task)
+        desk = await self._bench(market, plan.decision)
+        about = RunAbout(task, plan, name if not task.candidates else "candidates", policy_version(configuration))
+        async with aclosing(run_events(desk, self.settings, about, stream=stream)) as happening:
+            async for event in happening:
+                yield event
+
+    def _require_endpoint(self, decision: Decision) -> None:
+        if decision.chosen.endpoint is not None:
+            return
+        named = {each.key_env for each in self.settings.endpoints.values() if each.key_env} | set(preset_keys())
+        raise NoEndpoint(
+            f"no endpoint is set that could serve {decision.chosen.model}: no key was found in the environment",
+            hint=f"set one of {', '.join(sorted(named))}, or describe an endpoint in router.toml (router init)",
+        )
+
+    async def _bench(self, market: Market, decision: Decision) -> Bench:
+        """Open what is not open yet."""
+        from router.endpoints import open_endpoint
+        from router.ledger import default_url, open_ledger
+        from router.lifecycle import Bench
+        from router.limits import Gate
+
+        async with self._opening:
+            if self._ledger is None:
+                self._ledger = await asyncio.to_thread(open_ledger, default_url(self.settings))
+            for name, settings in market.endpoints.items():
+                if name not in self._endpoints:
+                    self._endpoints[name] = open_endpoint(name, settings, self.environ)
+                    self._gates[name] = Gate(settings.concurrency)
+        return Bench(self._ledger, self._endpoints, self._gates, market)
+
+    async def aclose(self) -> None:
+        """Close connections and the ledger, everything written; a second call does nothing."""
+        endpoints, self._endpoints = self._endpoints, {}
+        ledger, self._ledger = self._ledger, None
+        for endpoint in endpoints.values():
+            await endpoint.aclose()
+        if ledger is not None:
+            await asyncio.to_thread(ledger.close)
+
+    async def __aenter__(self) -> Self:
+        """Return the router; it is closed at the end of the block."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close connections and the ledger."""
+        await self.aclose()
+
+
+def catalog_of(settings: Settings) -> Catalog:
+    """Return the bundled catalogue with the settings' own price files and tables laid over it.
+
+    Raises:
+        CatalogError: a price file is wrong; every fault is listed.
+    """
+    name = settings.source.name if settings.source else "router.toml"
+    return load_catalog(settings.price_files, settings.prices or None, name)

@@ -1,0 +1,344 @@
+"""OpenAI-compatible endpoints, spoken to directly over aiohttp.
+
+In: a `WireRequest`. Out: a `WireResponse`, text deltas, or an `EndpointError`.
+Invariant: one POST per call. A stream ends well only with `data: [DONE]`: a server that closes without it, even after a
+finish reason, has cut the stream, because nothing else tells a whole answer from a lost tail (usage included). Every
+vendor among the presets sends it. Comments keep no stream alive: the read time-out runs from event to event.
+The key is read when a request is made, goes into its header, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from time import perf_counter
+from typing import Any
+
+import aiohttp
+from yarl import URL
+
+from router.endpoints import failures
+from router.endpoints.failures import Sender
+from router.endpoints.openai_format import StreamedAnswer, request_body, whole_answer
+from router.endpoints.protocol import TextDelta, WireRequest, WireResponse
+from router.endpoints.sse import DONE, EventBuffer
+from router.endpoints.transport import Transport, Watch, broken, drain, read_bounded, reason
+from router.errors import ConfigError
+from router.settings import EndpointSettings
+
+MOST_BODY_BYTES = 64 * 1024 * 1024
+MOST_EVENT_BYTES = 16 * 1024 * 1024
+MOST_ERROR_BYTES = 64 * 1024
+KEEPALIVE_S = 15.0
+_PROCESSING_HEADER = "openai-processing-ms"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Outgoing:
+    """One request ready to go; its headers hold the key, so it has no repr."""
+
+    url: URL
+    headers: dict[str, str]
+    body: bytes | None
+    sender: Sender
+    model: str | None = None
+
+
+class OpenAIEndpoint:
+    """One base URL with one key, spoken to in OpenAI's chat format.
+
+    Args:
+        name: the endpoint's name, for messages.
+        settings: base URL, time-outs, concurrency, further body fields.
+        key: returns the key, or None where it is not set; by default it is read from `settings.key_env`.
+        keepalive_s: how long an idle connection is kept, seconds.
+
+    Raises:
+        ConfigError: the settings have no usable base URL.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: EndpointSettings,
+        key: Callable[[], str | None] | None = None,
+        keepalive_s: float = KEEPALIVE_S,
+    ) -> None:
+        self.name = name
+        self._settings = settings
+        self._key = key or (lambda: os.environ.get(settings.key_env) if settings.key_env else None)
+        base = _base_url(name, settings.base_url)
+        self._completions = _below(base, "chat/completions")
+        self._models = _below(base, "models")
+        self._where = str(base.origin())
+        self._transport = Transport(base, settings.concurrency, keepalive_s)
+
+    def __repr__(self) -> str:
+        """Return name and server, nothing secret."""
+        return f"OpenAIEndpoint({self.name!r}, {self._where!r})"
+
+    async def send(self, request: WireRequest) -> WireResponse:
+        """Send one request and return its whole answer.
+
+        Raises:
+            EndpointError: the attempt failed; its `kind` says how.
+        """
+        outgoing = self._outgoing(request, streamed=False)
+        watch = self._watch()
+        status, headers, raw = await self._exchange("POST", outgoing, watch)
+        ended_s = perf_counter()
+        payload = _payload(outgoing.sender, raw)
+        timings = watch.timings(ended_s, headers.get(_PROCESSING_HEADER), None, streamed=False)
+        response = whole_answer(payload, raw, timings, status)
+        if response is None:
+            raise outgoing.sender.failure("malformed", f"an answer without choices: {_quoted(raw)}")
+        return response
+
+    async def stream(self, request: WireRequest) -> AsyncGenerator[TextDelta | WireResponse, None]:
+        """Send one request and yield its text as it comes, then exactly one WireResponse.
+
+        Leaving early (`aclose`, or cancelling) closes the connection, which tells the upstream to stop.
+
+        Raises:
+            EndpointError: the attempt failed, also in mid-stream; a stream without its end marker is an error.
+        """
+        outgoing = self._outgoing(request, streamed=True)
+        watch = self._watch()
+        response = await self._open("POST", outgoing, watch)
+        try:
+            if response.content_type == "application/json":
+                whole = await self._unstreamed(response, outgoing.sender, watch)
+                if whole.text:
+                    yield TextDelta(whole.text)
+                yield whole
+                return
+            answer = StreamedAnswer()
+            first_token_s = None
+            async for event in self._events(response, outgoing.sender, watch):
+                text = answer.take(_event(outgoing.sender, event), event)
+                if first_token_s is None and answer.has_tokens:
+                    first_token_s = perf_counter()
+                if text:
+                    yield TextDelta(text)
+            ended_s = perf_counter()
+            if not answer.has_chunks:
+                raise outgoing.sender.failure("malformed", "a stream with nothing but its end marker")
+            await _settle(response)
+            stated_ms = response.headers.get(_PROCESSING_HEADER)
+            timings = watch.timings(ended_s, stated_ms, first_token_s, streamed=True)
+            yield answer.finish(timings, response.status)
+        finally:
+            response.close()  # of no effect where the body was read to its end: the connection is kept then
+
+    async def models(self) -> tuple[str, ...]:
+        """Return the model ids the endpoint says it has (GET /models), to check reachability and key.
+
+        Raises:
+            EndpointError: unreachable, or the key is refused.
+        """
+        key = self._checked_key()
+        sender = self._sender(key, {})
+        outgoing = _Outgoing(self._models, _headers(key, {}), None, sender)
+        _, _, raw = await self._exchange("GET", outgoing, self._watch())
+        payload = _json(raw)
+        rows = payload.get("data") if isinstance(payload, Mapping) else payload
+        if not isinstance(rows, list):
+            raise sender.failure("malformed", f"a list of models was expected: {_quoted(raw)}")
+        names = (row.get("id") if isinstance(row, Mapping) else row for row in rows)
+        return tuple(name for name in names if isinstance(name, str))
+
+    async def aclose(self) -> None:
+        """Close kept connections; a second call does nothing."""
+        await self._transport.aclose()
+
+    def _watch(self) -> Watch:
+        return Watch(self._settings.connect_timeout_s, self._settings.read_timeout_s)
+
+    def _sender(self, key: str | None, headers: Mapping[str, str]) -> Sender:
+        return Sender(self.name, self._where, self._settings.key_env, failures.secrets_in(key, headers.items()))
+
+    def _checked_key(self) -> str | None:
+        """Return the key, or None where the endpoint needs none.
+
+        Raises:
+            EndpointError: it needs one that is not set, or that no header can carry; nothing is sent.
+        """
+        key = (self._key() or "").strip()
+        if not key and self._settings.key_env:
+            raise failures.no_key(self._sender(None, {}))
+        if not key.isprintable():
+            raise failures.unusable_key(self._sender(key, {}))
+        return key or None
+
+    def _outgoing(self, request: WireRequest, *, streamed: bool) -> _Outgoing:
+        key = self._checked_key()
+        sender = self._sender(key, request.headers)
+        for name, value in request.headers.items():
+            if not (name.isprintable() and value.isprintable()):
+                raise sender.failure("rejected", f"nothing was sent: header {name!r} has a control character in it")
+        try:
+            body = request_body(request, self._settings.extra, streamed=streamed)
+        except ValueError as error:
+            failure = sender.failure("rejected", f"nothing was sent: {error}")
+        else:
+            return _Outgoing(self._completions, _headers(key, request.headers), body, sender, request.model)
+        raise failure
+
+    async def _exchange(self, method: str, outgoing: _Outgoing, watch: Watch) -> tuple[int, Mapping[str, str], bytes]:
+        """Send a request and return status, headers and body of a 2xx answer, all within the time-outs."""
+        try:
+            async with watch.timer:
+                response = await self._transport.open(method, outgoing.url, outgoing.headers, outgoing.body, watch)
+                try:
+                    raw = await read_bounded(response, _most_bytes(response))
+                finally:
+                    response.close()
+        except Exception as error:  # noqa: BLE001 - whatever breaks an exchange has one outcome
+            failure = broken(outgoing.sender, error, watch)
+        else:
+            self._check(response, raw, outgoing)
+            if raw is None:
+                raise outgoing.sender.failure("malformed", f"an answer longer than {MOST_BODY_BYTES} bytes")
+            return response.status, response.headers, raw
+        raise failure  # outside the handler: the cause may carry the request's headers
+
+    async def _open(self, method: str, outgoing: _Outgoing, watch: Watch) -> aiohttp.ClientResponse:
+        """Send a request and return its response as soon as a 2xx status is there; of others the body is read, too."""
+        try:
+            async with watch.timer:
+                response = await self._transport.open(method, outgoing.url, outgoing.headers, outgoing.body, watch)
+                if 200 <= response.status < 300:
+                    return response
+                try:
+                    raw = await read_bounded(response, MOST_ERROR_BYTES)
+                finally:
+                    response.close()
+        except Exception as error:  # noqa: BLE001 - as above
+            failure = broken(outgoing.sender, error, watch)
+        else:
+            self._check(response, raw, outgoing)
+            failure = outgoing.sender.failure("malformed", f"HTTP {response.status}")
+        raise failure
+
+    @staticmethod
+    def _check(response: aiohttp.ClientResponse, raw: bytes | None, outgoing: _Outgoing) -> None:
+        """Raise the error of a status that is not 2xx."""
+        if not 200 <= response.status < 300:
+            text = (raw or b"").decode("utf-8", "replace")
+            now = datetime.now(UTC)
+            raise failures.from_status(outgoing.sender, response.status, response.headers, text, now, outgoing.model)
+
+    async def _unstreamed(self, response: aiohttp.ClientResponse, sender: Sender, watch: Watch) -> WireResponse:
+        """Return the answer of a server that sent one JSON object in place of a stream."""
+        parts: list[bytes] = []
+        while part := await self._read(response, sender, watch, _now() + self._settings.read_timeout_s):
+            parts.append(part)
+        raw = b"".join(parts)
+        payload = _payload(sender, raw)
+        timings = watch.timings(perf_counter(), response.headers.get(_PROCESSING_HEADER), None, streamed=False)
+        whole = whole_answer(payload, raw, timings, response.status)
+        if whole is None:
+            raise sender.failure("malformed", f"an answer without choices: {_quoted(raw)}")
+        return whole
+
+    async def _events(
+        self, response: aiohttp.ClientResponse, sender: Sender, watch: Watch
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield the data of each event up to the end marker; a stream that ends without it raises."""
+        buffer = EventBuffer(MOST_EVENT_BYTES)
+        deadline = _now() + self._settings.read_timeout_s
+        has_seen_finish = False
+        while True:
+            chunk = await self._read(response, sender, watch, deadline)
+            for event in buffer.feed(chunk) if chunk else buffer.end():
+                if event == DONE:
+                    return
+                has_seen_finish = has_seen_finish or b'"finish_reason":"' in event.replace(b" ", b"")
+                yield event
+                deadline = _now() + self._settings.read_timeout_s
+            if not chunk:
+                after = "after a finish reason" if has_seen_finish else "in mid-answer"
+                raise sender.failure("cut", f"the stream ended {after}, without its end marker [DONE]")
+
+    async def _read(self, response: aiohttp.ClientResponse, sender: Sender, watch: Watch, deadline: float) -> bytes:
+        """Return the next bytes of a stream, b"" at its end, at the latest at the loop's instant `deadline`."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await response.content.readany()
+        except TimeoutError as error:
+            failure = broken(sender, error, watch)
+        except Exception as error:  # noqa: BLE001 - whatever breaks a stream has one outcome
+            failure = sender.failure("cut", f"the stream broke off: {reason(error)}")
+        raise failure
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _most_bytes(response: aiohttp.ClientResponse) -> int:
+    return MOST_BODY_BYTES if response.status < 300 else MOST_ERROR_BYTES
+
+
+async def _settle(response: aiohttp.ClientResponse) -> None:
+    with suppress(TimeoutError):
+        await drain(response)
+
+
+def _base_url(name: str, text: str | None) -> URL:
+    problem = "is not set"
+    if text:
+        try:
+            url = URL(text)
+        except ValueError:
+            problem = "is not a URL"
+        else:
+            if url.scheme in ("http", "https") and url.host and not url.user and not url.password:
+                return url
+            problem = "must be http:// or https://, with a host and without a user name"
+    from pricing.errors import Fault
+
+    raise ConfigError((Fault("router.toml", None, f"endpoints.{name}.base_url {problem}"),))
+
+
+def _below(base: URL, path: str) -> URL:
+    return base.with_path(f"{base.raw_path.rstrip('/')}/{path}", encoded=True, keep_query=True)
+
+
+def _headers(key: str | None, more: Mapping[str, str]) -> dict[str, str]:
+    headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "farebox"}
+    if key:
+        headers["Authorization"] = f"Bearer {key}"
+    if more:
+        given = {name.lower() for name in more}
+        headers = {name: value for name, value in headers.items() if name.lower() not in given} | dict(more)
+    return headers
+
+
+def _json(raw: bytes) -> Any:
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _payload(sender: Sender, raw: bytes) -> Mapping[str, Any]:
+    """Return the JSON object of a 2xx answer, or raise the error it is or holds."""
+    payload = _json(raw)
+    if not isinstance(payload, Mapping):
+        raise sender.failure("malformed", f"a JSON object was expected: {_quoted(raw)}")
+    if payload.get("error") and not payload.get("choices"):
+        raise failures.from_error_object(sender, payload["error"])
+    return payload
+
+
+_event = _payload
+
+
+def _quoted(raw: bytes) -> str:
+    return repr(raw[: failures.MOST_QUOTED_CHARACTERS].decode("utf-8", "replace"))

@@ -1,0 +1,137 @@
+"""The errors of `router`, all of them.
+
+    RouterError                   exit code 1
+    ├── WrongUsage                exit code 2: an argument, option or name that is not allowed
+    │   └── ConfigError           router.toml, the environment or .env is wrong; carries every fault
+    ├── NoEndpoint                no configured endpoint can serve the model (no key set, or none offers it)
+    ├── PlanError                 the orchestrator's plan could not be used
+    ├── LedgerError               the database could not be opened, written or read
+    ├── CallFailed                one logical call failed for good; carries its last EndpointError
+    ├── RunFailed                 a run produced no answer at all
+    ├── RunHeld                   another process holds the lease of this run key
+    ├── LimitCrossed              exit code 3: a limit that was asked for is crossed
+    │   └── BudgetExceeded        the next call could cross the budget; nothing was sent
+    └── EndpointError             one attempt failed on the wire (see `router.endpoints.protocol`)
+
+`str(error)` is one line naming the key, the value and what was allowed; `error.hint` says what to do.
+No message, hint or repr ever holds a secret.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from pricing.errors import Fault
+
+
+class RouterError(Exception):
+    """Base of every error this package raises.
+
+    Args:
+        message: one line: the key, the value, what was allowed.
+        hint: one line saying what to do, or None.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class WrongUsage(RouterError):
+    """An argument, option or name that is not allowed."""
+
+    exit_code = 2
+
+
+class ConfigError(WrongUsage):
+    """The configuration is wrong. `faults` holds every fault found, in file order; the message shows them all."""
+
+    def __init__(self, faults: tuple[Fault, ...], hint: str | None = None) -> None:
+        super().__init__("\n".join(str(fault) for fault in faults), hint)
+        self.faults = faults
+
+
+class NoEndpoint(RouterError):
+    """No configured endpoint can serve what was asked for."""
+
+
+class PlanError(RouterError):
+    """The orchestrator's plan is cut, is not JSON, or is not a usable graph."""
+
+
+class LedgerError(RouterError):
+    """The ledger's database could not be opened, migrated, written or read."""
+
+
+class CallFailed(RouterError):
+    """One logical call failed for good, after its retries. `cause` is the last attempt's EndpointError."""
+
+    def __init__(self, message: str, cause: EndpointError, hint: str | None = None) -> None:
+        super().__init__(message, hint)
+        self.cause = cause
+
+
+class RunFailed(RouterError):
+    """A run produced no answer at all."""
+
+
+class RunHeld(RouterError):
+    """Another process is working on the run of this key."""
+
+
+class LimitCrossed(RouterError):
+    """A limit that the caller asked for is crossed."""
+
+    exit_code = 3
+
+
+class BudgetExceeded(LimitCrossed):
+    """The next call could cross the budget, so it was not sent."""
+
+
+class EndpointError(RouterError):
+    """One attempt failed on the wire.
+
+    Args:
+        kind: one of `router.endpoints.protocol.ERROR_KINDS`.
+        message: one line; the upstream's own words are cut to 300 characters and hold no secret.
+        status: the HTTP status, or None where there was no answer.
+        retry_after_s: the wait the upstream asked for, seconds, or None.
+        possibly_billed: whether the request had been sent when it failed, so that it may cost money.
+        hint: what to do, or None.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        message: str,
+        *,
+        status: int | None = None,
+        retry_after_s: float | None = None,
+        possibly_billed: bool = False,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, hint)
+        self.kind = kind
+        self.status = status
+        self.retry_after_s = retry_after_s
+        self.possibly_billed = possibly_billed
+
+
+def unknown_name(key: str, value: str, allowed: Iterable[str]) -> WrongUsage:
+    """Return the error for a name that does not exist, with near misses first in its message.
+
+    Args:
+        key: what the name is of, for instance "configuration".
+        value: the name that was given.
+        allowed: every name that exists.
+    """
+    names = sorted(allowed)
+    near = difflib.get_close_matches(value, names, n=3, cutoff=0.5)
+    message = f"{key}: {value!r} does not exist"
+    if near:
+        message += f"; did you mean {', '.join(near)}?"
+    return WrongUsage(message, hint=f"{key}s that exist: {', '.join(names) or 'none'}")

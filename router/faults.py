@@ -1,0 +1,178 @@
+"""What is wrong with a router.toml, in words: one `Fault` with its line for everything pydantic found.
+
+In: a `ValidationError` and the file's text. Out: faults. Invariant: no value that may be a secret is ever shown.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from pricing.errors import Fault
+from pricing.lines import line_of
+from router.settings import (
+    ByClassSettings,
+    ClassRule,
+    DatabaseSettings,
+    EndpointSettings,
+    FixedSettings,
+    RetrySettings,
+    Settings,
+    SettlementSettings,
+    SwarmSettings,
+)
+
+KeyPath = tuple[str | int, ...]
+POLICIES = ("fixed", "by_class")
+SECTIONS: Mapping[KeyPath, type[BaseModel]] = {
+    (): Settings,
+    ("database",): DatabaseSettings,
+    ("endpoints", "*"): EndpointSettings,
+    ("endpoints", "*", "settlement"): SettlementSettings,
+    ("configurations", "*", "fixed"): FixedSettings,
+    ("configurations", "*", "by_class"): ByClassSettings,
+    ("configurations", "*", "by_class", "classes", "*"): ClassRule,
+    ("retry",): RetrySettings,
+    ("swarm",): SwarmSettings,
+}
+NOT_IN_FILE = frozenset({"source"})  # set by the loader
+WORDS_OF_TYPES = {
+    "dict_type": "should be a table",
+    "model_type": "should be a table",
+    "model_attributes_type": "should be a table",
+    "tuple_type": "should be a list",
+    "string_type": "should be text, in quotes",
+}
+SECRET_NAMES = re.compile(r"(^|_|-)(api_?key|key|token|secret|password|passwd|authorization|bearer)$", re.IGNORECASE)
+VENDOR_KEY = re.compile(r"(sk|pk|rk)-\w|Bearer ")
+NAMES_OF_USERS = (("aliases",), ("models",))  # tables whose keys and values are names of models
+# A prefix that vendors give their keys, or a long run of letters and digits that is no word.
+SECRET_TEXT = re.compile(r"\b(sk|pk|rk|ghp|AIza|Bearer)[-_ ]?\w{6,}|(?=\S*\d)(?=\S*[A-Za-z])[\w-]{24,}")
+
+
+@dataclass(frozen=True, slots=True)
+class FileFaults:
+    """Makes faults of one file: knows its name in messages and its text, so that each fault has its line."""
+
+    file: str
+    text: str
+
+    def at(self, path: KeyPath, message: str) -> Fault:
+        """Return the fault `dotted.path` + message, at the line where the path (or the table around it) stands."""
+        return Fault(self.file, line_of(self.text, path), f"{dotted(path)} {message}")
+
+    def of(self, error: ValidationError) -> Iterator[Fault]:
+        """Yield one fault for each thing pydantic found wrong with the settings."""
+        for detail in error.errors(include_url=False):
+            yield self._one(detail)
+
+    def secrets(self, tables: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Fault]]:
+        """Yield the path and the fault of every key that holds a secret in a file that is meant to be shared.
+
+        Args:
+            tables: the parsed file. Price tables are not looked at.
+        """
+        for path in _secret_paths({name: value for name, value in tables.items() if name != "prices"}):
+            yield path, self.at(path, "would put a secret into the file; set it in the environment or in .env")
+
+    def _one(self, detail: ErrorDetails) -> Fault:
+        loc, kind = detail["loc"], detail["type"]
+        path = _without_tag(loc)
+        if kind == "extra_forbidden":
+            return self.at(path, f"does not exist{near_names(str(path[-1]), known_keys(loc[:-1]))}")
+        if kind == "missing":
+            return self.at(path, "is missing")
+        if kind in ("union_tag_invalid", "union_tag_not_found"):
+            return self.at((*path, "policy"), f"should be one of {', '.join(POLICIES)}")
+        if kind == "missing_url":
+            return self.at(path, detail["msg"])
+        return self.at(path, f"is {shown_value(path, detail['input'])}; it {_allowed(path, detail)}")
+
+
+def known_keys(loc: KeyPath) -> tuple[str, ...]:
+    """Return the keys that a table of router.toml may have.
+
+    Args:
+        loc: pydantic's path of the table: the policy's name follows a configuration's.
+    """
+    for pattern, section in SECTIONS.items():
+        if len(pattern) == len(loc) and all(want in ("*", got) for want, got in zip(pattern, loc, strict=True)):
+            names = (name for name in section.model_fields if name not in NOT_IN_FILE)
+            return (*names, "preset") if section is EndpointSettings else tuple(names)
+    return ()
+
+
+def near_names(name: str, known: Iterable[str], *, all_names: bool = True) -> str:
+    """Return `; did you mean …?` for the known names like this one, else `; it should be one of …`, or nothing.
+
+    Args:
+        name: what was given.
+        known: every name that exists.
+        all_names: whether they are listed where none is near.
+    """
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
+    if near:
+        return f"; did you mean {' or '.join(near)}?"
+    return f"; it should be one of {', '.join(names)}" if names and all_names else ""
+
+
+def dotted(path: KeyPath) -> str:
+    """Return a path as TOML writes it: `endpoints.relay.concurrency`, `prices[0].output`."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            plain = re.fullmatch(r"[A-Za-z0-9_-]+", part)
+            text += ("." if text else "") + (part if plain else f'"{part}"')
+    return text
+
+
+def shown_value(path: KeyPath, value: object) -> str:
+    """Return a value as a message may show it: short, and nothing that could be a secret or hold one."""
+    if isinstance(value, Mapping):
+        return "a table"
+    if isinstance(value, list | tuple):
+        return "a list"
+    name = str(path[-1])
+    if isinstance(value, str) and (name in ("key_env", "url", "base_url") or _is_secret(name, value)):
+        return "not shown here"
+    text = repr(value) if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def _allowed(path: KeyPath, detail: ErrorDetails) -> str:
+    if detail["type"] == "string_pattern_mismatch":
+        named = path[-1] == "key_env"
+        return f"should be {'the name of an environment variable' if named else 'an ISO 4217 code, like USD'}"
+    words = detail["msg"]  # "Input should …", "String should …"
+    return WORDS_OF_TYPES.get(detail["type"], words[max(words.find("should"), 0) :])
+
+
+def _without_tag(loc: KeyPath) -> KeyPath:
+    tagged = len(loc) > 2 and loc[0] == "configurations" and loc[2] in POLICIES
+    return (*loc[:2], *loc[3:]) if tagged else loc
+
+
+def _is_secret(name: str, value: str) -> bool:
+    return SECRET_NAMES.search(name) is not None or SECRET_TEXT.search(value) is not None
+
+
+def _secret_paths(tables: Mapping[str, Any], above: KeyPath = ()) -> Iterator[KeyPath]:
+    for name, value in tables.items():
+        path = (*above, name)
+        if isinstance(value, Mapping):
+            yield from _secret_paths(value, path)
+        elif isinstance(value, str) and above[-1:] not in NAMES_OF_USERS and _holds_secret(name, value):
+            yield path
+
+
+def _holds_secret(name: str, value: str) -> bool:
+    return SECRET_NAMES.search(name) is not None or VENDOR_KEY.match(value) is not None

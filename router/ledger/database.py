@@ -1,0 +1,180 @@
+"""The door to the database itself: a URL in, an SQLAlchemy engine out, and every error of it as one `LedgerError`.
+
+Invariant: a SQLite transaction begins with an explicit BEGIN (the driver's own implicit one starts too late and can
+fail half-way): BEGIN IMMEDIATE on the engine of `for_writing`, a plain one elsewhere. No message holds a password.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from router.errors import LedgerError
+
+_BUSY_TIMEOUT_S = 30
+_DRIVERS = {
+    "sqlite": "sqlite+pysqlite",
+    "sqlite+pysqlite": "sqlite+pysqlite",
+    "postgres": "postgresql+psycopg",
+    "postgresql": "postgresql+psycopg",
+    "postgresql+psycopg": "postgresql+psycopg",
+}
+_ALLOWED = "sqlite:///PATH and postgresql+psycopg://… are allowed"
+_FULL_HINT = "make room on the disk, or put the ledger elsewhere with ROUTER_DATABASE_URL"
+
+
+def parse_url(text: str) -> sa.URL:
+    """Return a database URL, its driver settled and a leading `~` of a path resolved.
+
+    Raises:
+        LedgerError: it is no URL, or of a database that is not supported.
+    """
+    scheme = text.partition("://")[0]
+    if "://" not in text or scheme not in _DRIVERS:
+        named = repr(scheme) if "://" in text else "no scheme"
+        raise LedgerError(f"database URL: {named} is not supported; {_ALLOWED}", hint=_url_hint(text))
+    try:
+        url = sa.make_url(text).set(drivername=_DRIVERS[scheme])
+    except (exc.ArgumentError, ValueError):
+        message = f"database URL: what follows {scheme}:// cannot be read; {_ALLOWED}"
+        raise LedgerError(message, hint="write special characters of a password as %XX") from None
+    if scheme.startswith("sqlite"):
+        return _sqlite_url(url)
+    return url
+
+
+def _url_hint(text: str) -> str:
+    if "://" not in text and text.endswith((".db", ".sqlite", ".sqlite3")):
+        return f"write sqlite:///{text}"
+    return "set ROUTER_DATABASE_URL, or [database] url in router.toml"
+
+
+def _sqlite_url(url: sa.URL) -> sa.URL:
+    if url.host or url.database in (None, "", ":memory:") or url.query:
+        message = f"database URL: a SQLite ledger is a file; sqlite:///PATH is allowed, not {url.render_as_string()}"
+        raise LedgerError(message, hint="an absolute path has four slashes: sqlite:////data/ledger.db")
+    return url.set(database=str(Path(str(url.database)).expanduser().absolute()))
+
+
+def shown(url: sa.URL) -> str:
+    """Return how messages name a database: a SQLite file's path, or the URL with its password hidden."""
+    return str(url.database) if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)
+
+
+def make_engine(url: sa.URL) -> sa.Engine:
+    """Return an engine of `parse_url`'s URL; a SQLite file's folder is made. Nothing is connected yet.
+
+    Raises:
+        LedgerError: the folder cannot be made, or the database's driver is not installed.
+    """
+    if url.get_backend_name() != "sqlite":
+        try:
+            return sa.create_engine(url, pool_pre_ping=True)
+        except ModuleNotFoundError as error:
+            message = f"database URL: {url.drivername} needs the package {error.name!r}, which is not installed"
+            raise LedgerError(message, hint="pip install 'psycopg[binary]'") from None
+    path = Path(str(url.database))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        message = f"database {path}: its folder cannot be made: {error.strerror}"
+        raise LedgerError(message, hint="set ROUTER_DATABASE_URL to a path that can be written") from None
+    if path.is_dir():
+        raise LedgerError(f"database {path}: is a folder, a file is needed", hint=f"write sqlite:///{path}/ledger.db")
+    engine = sa.create_engine(url, connect_args={"timeout": _BUSY_TIMEOUT_S})
+    sa.event.listen(engine, "connect", _prepare_sqlite)
+    sa.event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def for_writing(engine: sa.Engine) -> sa.Engine:
+    """Return the same engine with transactions that take SQLite's write lock when they begin."""
+    return engine.execution_options(router_begin="BEGIN IMMEDIATE")
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
+    connection.isolation_level = None
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA synchronous = FULL")
+
+
+def _begin_sqlite(connection: sa.Connection) -> None:
+    connection.exec_driver_sql(connection.get_execution_options().get("router_begin", "BEGIN"))
+
+
+def use_wal(engine: sa.Engine) -> None:
+    """Put a SQLite file into write-ahead-log mode, for good; nothing is done to another database.
+
+    The busy time-out does not cover this switch (SQLite answers "locked" at once), so it is tried again here.
+    """
+    if engine.dialect.name != "sqlite":
+        return
+    give_up = time.monotonic() + _BUSY_TIMEOUT_S
+    raw = engine.raw_connection()
+    try:
+        while True:
+            try:
+                if raw.cursor().execute("PRAGMA journal_mode").fetchone() != ("wal",):
+                    raw.cursor().execute("PRAGMA journal_mode = WAL").fetchall()
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > give_up:
+                    raise
+                time.sleep(0.01)
+            else:
+                return
+    finally:
+        raw.close()
+
+
+@contextmanager
+def database_errors(engine: sa.Engine, doing: str) -> Iterator[None]:
+    """Turn every error of the database within the block into a `LedgerError`.
+
+    Args:
+        engine: names the database.
+        doing: what was being done, for the message: "write", "read" …
+
+    Raises:
+        LedgerError: one line, with a hint where one is known.
+    """
+    try:
+        yield
+    except (exc.SQLAlchemyError, sqlite3.Error, OSError) as error:
+        raise as_ledger_error(error, engine, doing) from error
+
+
+def as_ledger_error(error: BaseException, engine: sa.Engine, doing: str) -> LedgerError:
+    """Return the one-line error for what a database raised; the statement and its values are left out."""
+    cause: Any = getattr(error, "orig", None) or error
+    reason, hint = _explained(cause)
+    return LedgerError(f"database {shown(engine.url)}: cannot {doing}: {reason}", hint=hint)
+
+
+def _explained(cause: BaseException) -> tuple[str, str | None]:
+    name = str(getattr(cause, "sqlite_errorname", ""))
+    first_line = (str(cause).strip().splitlines() or [type(cause).__name__])[0][:300]
+    if name == "SQLITE_FULL" or name.startswith("SQLITE_IOERR"):
+        return f"the disk is full or failing ({first_line})", _FULL_HINT
+    if name == "SQLITE_NOTADB":
+        return "the file is not a SQLite database", "move the file away, or set ROUTER_DATABASE_URL to another path"
+    if name.startswith("SQLITE_CORRUPT"):
+        return first_line, "the file is damaged: restore it from a back-up"
+    if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
+        return first_line, "check the permissions of the file and its folder, or set ROUTER_DATABASE_URL"
+    if name.startswith("SQLITE_BUSY"):
+        return f"another process kept it locked for {_BUSY_TIMEOUT_S} s", "let the other process end, then try again"
+    return first_line, None
+
+
+def is_of_database(error: BaseException) -> bool:
+    """Return whether a failure is the database's or its disk's, and not the fault of what was written."""
+    if isinstance(error, exc.DBAPIError) and error.connection_invalidated:
+        return True
+    return isinstance(error, (exc.OperationalError, exc.InternalError, exc.TimeoutError, sqlite3.OperationalError))

@@ -1,0 +1,84 @@
+"""Rows as records again: the inverse of `router.ledger.rows`.
+
+In: a row of `runs` or `attempts`. Out: the records it was written from. Invariant: a record that was written is read
+back equal (texts in the form every database can hold).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from pricing.money import join_amount
+from pricing.usage import BUCKETS, Usage
+from router.ledger.records import (
+    Amount,
+    AttemptEnded,
+    AttemptRow,
+    AttemptStarted,
+    RunEnded,
+    RunRow,
+    RunStarted,
+    StepRow,
+)
+
+Columns = Mapping[str, Any]
+
+
+def _plain(row: Columns, *names: str) -> dict[str, Any]:
+    return {name: row[name] for name in names}
+
+
+def _money(row: Columns, name: str) -> Decimal | None:
+    micro, pico = row[f"{name}_micro"], row[f"{name}_pico"]
+    return None if micro is None else join_amount(micro, pico)
+
+
+def _amount(row: Columns, name: str) -> Amount | None:
+    value = _money(row, name)
+    return None if value is None else Amount(row[f"{name}_currency"], value)
+
+
+def attempt_row(row: Columns) -> AttemptRow:
+    """Return an attempt from its row."""
+    ended = None if row["status"] == "started" else _attempt_ended(row)
+    return AttemptRow(_attempt_started(row), ended, row["origin"], row["import_id"])
+
+
+def _attempt_started(row: Columns) -> AttemptStarted:
+    names = ("attempt_id", "run_id", "step_id", "call_key", "number", "role", "configuration", "task_class", "tenant")
+    more = ("endpoint", "price_list", "model_asked", "started_us", "queue_us")
+    return AttemptStarted(**_plain(row, *names, *more), reserved_usd=_money(row, "reserved_usd"))
+
+
+def _attempt_ended(row: Columns) -> AttemptEnded:
+    names = ("attempt_id", "status", "cost_status", "model_served", "error_kind", "http_status", "upstream_id")
+    more = ("finish_reason", "service_tier", "usage_estimated", "price_set_id", "possibly_billed")
+    times = ("latency_us", "ttft_us", "network_us", "inference_us", "state_us")
+    return AttemptEnded(
+        **_plain(row, *names, *more, *times),
+        usage=None if row[BUCKETS[0]] is None else Usage(**_plain(row, *BUCKETS)),
+        list_cost=_amount(row, "cost"),
+        settled_cost=_amount(row, "settled"),
+        reported_cost_usd=_money(row, "reported_usd"),
+    )
+
+
+def run_row(row: Columns) -> RunRow:
+    """Return a run from its row."""
+    names = ("run_id", "run_key", "request_hash", "configuration", "policy_version", "task_class", "tenant")
+    more = ("started_us", "prompt", "owner", "lease_until_us")
+    tags, budget = json.loads(row["tags"]), _money(row, "budget_usd")
+    started = RunStarted(**_plain(row, *names, *more), tags=tags, budget_usd=budget)
+    ended = None
+    if row["status"] != "running":
+        ended = RunEnded(row["run_id"], row["status"], row["ended_us"], row["error"])
+    return RunRow(started, ended)
+
+
+def step_row(row: Columns) -> StepRow:
+    """Return a plan's step, with its present status, from its row."""
+    names = ("run_id", "step_id", "position", "task_class", "status")
+    return StepRow(**_plain(row, *names), depends_on=tuple(json.loads(row["depends_on"])))

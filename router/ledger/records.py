@@ -1,0 +1,263 @@
+"""What the ledger is told: frozen values, one per row written.
+
+In: facts of a run. Out: the rows of `router.ledger.tables`. Invariant: an attempt is inserted once, as *started*,
+before its request is sent, and completed by exactly one `AttemptEnded`; nothing else ever changes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Literal
+
+from pricing.usage import Usage
+
+Role = Literal["single", "orchestrator", "worker"]
+AttemptStatus = Literal["started", "succeeded", "failed", "timed_out", "stopped"]
+RunStatus = Literal["running", "succeeded", "partial", "failed", "stopped"]
+StepStatus = Literal["waiting", "running", "succeeded", "failed", "timed_out"]
+CostStatusName = Literal["exact", "estimated", "partial", "unknown"]
+Origin = Literal["routed", "imported"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """One task taken on.
+
+    Args:
+        run_id: our UUIDv7, as text.
+        run_key: the caller's own key; unique where given.
+        request_hash: hash of task and configuration; a run key re-used for something else is refused by it.
+        configuration: the named configuration.
+        policy_version: version of the policy that decides.
+        task_class: the class the task was given, or None.
+        tenant: who is charged, or None.
+        tags: free labels of the caller.
+        started_us: instant, microseconds since 1970 UTC.
+        budget_usd: the run's budget, USD, or None.
+        prompt: the task's text, only where `store_prompts` is set.
+        owner: who works on it (host, boot id, process).
+        lease_until_us: until when the owner may be taken to be alive.
+    """
+
+    run_id: str
+    configuration: str
+    policy_version: str
+    started_us: int
+    run_key: str | None = None
+    request_hash: str | None = None
+    task_class: str | None = None
+    tenant: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    budget_usd: Decimal | None = None
+    prompt: str | None = None
+    owner: str | None = None
+    lease_until_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    """How a run ended. `error` is one line, or None."""
+
+    run_id: str
+    status: RunStatus
+    ended_us: int
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """One step of a run's plan, as planned."""
+
+    run_id: str
+    step_id: str
+    position: int
+    task_class: str
+    depends_on: tuple[str, ...] = ()
+    status: StepStatus = "waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class StepEnded:
+    """How a step ended. `error` is one line, or None."""
+
+    run_id: str
+    step_id: str
+    status: StepStatus
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptStarted:
+    """One request about to go on the wire.
+
+    Args:
+        attempt_id: our UUIDv7, as text (name-based for imported rows).
+        run_id: its run; None for imported rows.
+        step_id: its plan step, or None.
+        call_key: key of the logical call (run, step, sample, hash of the request).
+        number: 1 for a call's first attempt, 2 for the first retry …
+        role: single, orchestrator or worker; None where an imported record does not say.
+        configuration, task_class, tenant: as of the run (a worker's class is its step's).
+        endpoint: the endpoint's name.
+        price_list: the price list the endpoint sells at.
+        model_asked: our model id that was asked for.
+        started_us: instant of the request, microseconds since 1970 UTC.
+        queue_us: time the call waited at our own gates before it, microseconds.
+        reserved_usd: amount held against budgets until the attempt ends; None where no price is known.
+    """
+
+    attempt_id: str
+    call_key: str
+    number: int
+    configuration: str | None
+    endpoint: str
+    price_list: str
+    model_asked: str
+    started_us: int
+    run_id: str | None = None
+    step_id: str | None = None
+    role: Role | None = None
+    task_class: str | None = None
+    tenant: str | None = None
+    queue_us: int = 0
+    reserved_usd: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """An exact amount of money: `value` in units of `currency` (an ISO 4217 code)."""
+
+    currency: str
+    value: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnded:
+    """How an attempt ended: its one update.
+
+    Args:
+        attempt_id: the started row.
+        status: succeeded, failed, timed_out or stopped (the consumer left).
+        model_served: our id of the model that answered where the catalogue knows it, else the name as given.
+        error_kind: one of `router.endpoints.protocol.ERROR_KINDS`, or None.
+        http_status: or None where there was no answer.
+        usage: in disjoint buckets; None where none is known.
+        usage_estimated: whether `usage` is our estimate.
+        cost_status: exact, estimated, partial or unknown (design: pricing.cost).
+        list_cost: catalogue price × usage; None where unknown.
+        settled_cost: what is really paid after discount and settlement rate; None where unknown.
+        reported_cost_usd: the upstream's own figure, or None.
+        price_set_id: the immutable price set used, or None.
+        possibly_billed: ended without usage after the request was sent.
+        latency_us, ttft_us, network_us, inference_us: see `router.endpoints.protocol.Timings`; None only where an
+            imported record does not say.
+        state_us: time spent waiting for the ledger for this attempt, microseconds.
+    """
+
+    attempt_id: str
+    status: AttemptStatus
+    cost_status: CostStatusName
+    latency_us: int | None
+    model_served: str | None = None
+    error_kind: str | None = None
+    http_status: int | None = None
+    upstream_id: str | None = None
+    finish_reason: str | None = None
+    service_tier: str | None = None
+    usage: Usage | None = None
+    usage_estimated: bool = False
+    list_cost: Amount | None = None
+    settled_cost: Amount | None = None
+    reported_cost_usd: Decimal | None = None
+    price_set_id: str | None = None
+    possibly_billed: bool = False
+    ttft_us: int | None = None
+    network_us: int | None = None
+    inference_us: int | None = None
+    state_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A finished call's answer, kept so that a resumed run never pays for it again.
+
+    Args:
+        call_key: the logical call.
+        run_id: its run.
+        message: the assistant message.
+        finish_reason: as the upstream gave it.
+        expires_us: when it may be deleted, microseconds since 1970 UTC; None: it is kept for good.
+    """
+
+    call_key: str
+    run_id: str
+    message: Mapping[str, Any]
+    finish_reason: str | None
+    expires_us: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One file of records taken in.
+
+    Args:
+        import_id: name-based UUID of digest, model, list and start, so that the same import is the same row.
+        format: the format found in the file.
+        file_name: the file's name, without its folder.
+        file_sha256: digest of the file's bytes, hexadecimal.
+        model: the model the rows were priced as.
+        price_list: the price list they were priced at.
+        configuration: the configuration they are booked under, or None.
+        start_us: the instant the file's first moment was mapped to, microseconds since 1970 UTC.
+    """
+
+    import_id: str
+    format: str
+    file_name: str
+    file_sha256: str
+    model: str
+    price_list: str
+    configuration: str | None
+    start_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedAttempt:
+    """An attempt that somebody else recorded: start and end in one, written once.
+
+    Args:
+        import_id: the `Import` it came with.
+        started: its start; `attempt_id` and `call_key` are name-based.
+        ended: its end; its `latency_us` is None where the record has none.
+    """
+
+    import_id: str
+    started: AttemptStarted
+    ended: AttemptEnded
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRow:
+    """An attempt as the ledger has it: what it started with and, once it has ended, how.
+
+    Args:
+        started: the facts it was inserted with.
+        ended: its one completion; None while it is in flight, or was when its process died.
+        origin: "routed" by us, or "imported".
+        import_id: the import it came with, or None.
+    """
+
+    started: AttemptStarted
+    ended: AttemptEnded | None
+    origin: Origin
+    import_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run as the ledger has it: what it started with and, once it has ended, how."""
+
+    started: RunStarted
+    ended: RunEnded | None

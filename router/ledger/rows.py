@@ -1,0 +1,284 @@
+"""Records as rows: pure functions from what the ledger is told to the columns that are written.
+
+In: the values of `router.ledger.records`, `PriceSet` and `FxRate`. Out: (kind, columns) pairs to write.
+Invariant: equal records give equal rows, and every derived column (`day`, `quarter_hour`, `latency_bucket`,
+`context_tier`, the two integers of an amount) is made here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date
+from decimal import Decimal
+from enum import IntEnum
+from typing import Any
+
+from pricing.cost import context_tier
+from pricing.fx import FxRate
+from pricing.money import plain, split_amount
+from pricing.prices import PriceSet, price_set_to_json
+from pricing.usage import BUCKETS
+from router.errors import LedgerError
+from router.ledger import records
+from router.ledger.latency import latency_bucket
+
+DAY_US = 86_400_000_000
+QUARTER_HOUR_US = 900_000_000
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
+
+
+class Kind(IntEnum):
+    """What is done with a row, in the order of one transaction: nothing comes before what it refers to."""
+
+    PRICE_SET = 0
+    PRICE_ROW = 1
+    FX_RATE = 2
+    IMPORT = 3
+    RUN = 4
+    STEP = 5
+    ATTEMPT = 6
+    IMPORTED_ATTEMPT = 7
+    ANSWER = 8
+    ATTEMPT_END = 9
+    STEP_END = 10
+    RUN_END = 11
+
+
+Record = (
+    records.RunStarted
+    | records.RunEnded
+    | records.StepRow
+    | records.StepEnded
+    | records.AttemptStarted
+    | records.AttemptEnded
+    | records.Answer
+    | records.Import
+    | records.ImportedAttempt
+    | PriceSet
+    | FxRate
+)
+Row = tuple[Kind, dict[str, Any]]
+
+
+def rows_of(written: Iterable[Record]) -> list[Row]:
+    """Return the rows of some records, in their order.
+
+    Args:
+        written: records of any kinds.
+
+    Raises:
+        LedgerError: a value that no row can hold, for instance an id that is not a UUID or a negative amount.
+    """
+    found: list[Row] = []
+    for record in written:
+        make = _MAKERS.get(type(record))
+        if make is None:
+            raise LedgerError(f"ledger: {type(record).__name__} is not a record it can write")
+        try:
+            found.extend((kind, _storable(row)) for kind, row in make(record))
+        except (ValueError, TypeError, ArithmeticError) as error:
+            raise LedgerError(f"ledger: {type(record).__name__} cannot be written: {error}") from error
+    return found
+
+
+def storable_text(text: str) -> str:
+    """Return a text as every database can hold it: NUL and lone surrogates become U+FFFD, all else stays."""
+    if text.isascii() and "\x00" not in text:
+        return text
+    return text.replace("\x00", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _storable(row: dict[str, Any]) -> dict[str, Any]:
+    for name, value in row.items():
+        if type(value) is str and not (value.isascii() and "\x00" not in value):
+            row[name] = storable_text(value)
+    return row
+
+
+def _id(value: str | None) -> str | None:
+    if value is not None and _UUID.fullmatch(value) is None:
+        message = f"id {value[:60]!r}; a UUID of 36 lower-case characters is allowed (router.ledger.new_id makes one)"
+        raise ValueError(message)
+    return value
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _money(name: str, amount: Decimal | None) -> dict[str, int | None]:
+    micro, pico = (None, None) if amount is None else split_amount(amount)
+    return {f"{name}_micro": micro, f"{name}_pico": pico}
+
+
+def _cost(name: str, amount: records.Amount | None) -> dict[str, int | str | None]:
+    if amount is None:
+        return {f"{name}_currency": None, **_money(name, None)}
+    return {f"{name}_currency": amount.currency, **_money(name, amount.value)}
+
+
+def run_row(run: records.RunStarted) -> dict[str, Any]:
+    """Return the columns of a run that starts."""
+    return {
+        "run_id": _id(run.run_id),
+        "run_key": run.run_key,
+        "request_hash": run.request_hash,
+        "configuration": run.configuration,
+        "policy_version": run.policy_version,
+        "task_class": run.task_class,
+        "tenant": run.tenant,
+        "tags": _json(dict(run.tags)),
+        "status": "running",
+        "started_us": run.started_us,
+        **_money("budget_usd", run.budget_usd),
+        "prompt": run.prompt,
+        "owner": run.owner,
+        "lease_until_us": run.lease_until_us,
+    }
+
+
+def _run_end(run: records.RunEnded) -> dict[str, Any]:
+    return {"key_run_id": _id(run.run_id), "status": run.status, "ended_us": run.ended_us, "error": run.error}
+
+
+def _step(step: records.StepRow) -> dict[str, Any]:
+    return {
+        "run_id": _id(step.run_id),
+        "step_id": step.step_id,
+        "position": step.position,
+        "task_class": step.task_class,
+        "depends_on": _json(step.depends_on),
+        "status": step.status,
+    }
+
+
+def _step_end(step: records.StepEnded) -> dict[str, Any]:
+    return {"key_run_id": _id(step.run_id), "key_step_id": step.step_id, "status": step.status, "error": step.error}
+
+
+def _attempt(attempt: records.AttemptStarted) -> dict[str, Any]:
+    return {
+        "attempt_id": _id(attempt.attempt_id),
+        "run_id": _id(attempt.run_id),
+        "step_id": attempt.step_id,
+        "call_key": attempt.call_key,
+        "number": attempt.number,
+        "origin": "routed",
+        "role": attempt.role,
+        "configuration": attempt.configuration,
+        "task_class": attempt.task_class,
+        "tenant": attempt.tenant,
+        "endpoint": attempt.endpoint,
+        "price_list": attempt.price_list,
+        "model_asked": attempt.model_asked,
+        "status": "started",
+        "started_us": attempt.started_us,
+        "day": attempt.started_us // DAY_US,
+        "quarter_hour": attempt.started_us // QUARTER_HOUR_US,
+        "queue_us": attempt.queue_us,
+        **_money("reserved_usd", attempt.reserved_usd),
+        "usage_estimated": False,
+        "possibly_billed": False,
+    }
+
+
+def _attempt_end(attempt: records.AttemptEnded) -> dict[str, Any]:
+    usage, latency_us = attempt.usage, attempt.latency_us
+    return {
+        "status": attempt.status,
+        "model_served": attempt.model_served,
+        "error_kind": attempt.error_kind,
+        "http_status": attempt.http_status,
+        "upstream_id": attempt.upstream_id,
+        "finish_reason": attempt.finish_reason,
+        "service_tier": attempt.service_tier,
+        **{bucket: None if usage is None else getattr(usage, bucket) for bucket in BUCKETS},
+        "usage_estimated": attempt.usage_estimated,
+        "context_tier": None if usage is None else context_tier(usage.input_tokens),
+        "price_set_id": attempt.price_set_id,
+        "cost_status": attempt.cost_status,
+        **_cost("cost", attempt.list_cost),
+        **_cost("settled", attempt.settled_cost),
+        **_money("reported_usd", attempt.reported_cost_usd),
+        "possibly_billed": attempt.possibly_billed,
+        "latency_us": latency_us,
+        "latency_bucket": None if latency_us is None else latency_bucket(latency_us),
+        "ttft_us": attempt.ttft_us,
+        "network_us": attempt.network_us,
+        "inference_us": attempt.inference_us,
+        "state_us": attempt.state_us,
+    }
+
+
+def _imported(attempt: records.ImportedAttempt) -> dict[str, Any]:
+    if attempt.started.attempt_id != attempt.ended.attempt_id:
+        message = f"its start is of {attempt.started.attempt_id} and its end of {attempt.ended.attempt_id}"
+        raise ValueError(message)
+    row = _attempt(attempt.started) | _attempt_end(attempt.ended)
+    return row | {"origin": "imported", "import_id": _id(attempt.import_id)}
+
+
+def _answer(answer: records.Answer) -> dict[str, Any]:
+    return {
+        "call_key": answer.call_key,
+        "run_id": _id(answer.run_id),
+        "message": _json(answer.message),
+        "finish_reason": answer.finish_reason,
+        "expires_us": answer.expires_us,
+    }
+
+
+def _import(taken: records.Import) -> dict[str, Any]:
+    names = ("format", "file_name", "file_sha256", "model", "price_list", "configuration", "start_us")
+    return {"import_id": _id(taken.import_id), **{name: getattr(taken, name) for name in names}}
+
+
+def _price_set(prices: PriceSet) -> Iterable[Row]:
+    head = {"price_list": prices.price_list, "model": prices.model, "currency": prices.currency}
+    yield Kind.PRICE_SET, {"price_set_id": prices.id, **head, "document": price_set_to_json(prices)}
+    for position, row in enumerate(prices.rows):
+        yield (
+            Kind.PRICE_ROW,
+            {
+                "price_set_id": prices.id,
+                "price_row_id": row.id,
+                "position": position,
+                "component": row.component,
+                "unit": row.unit,
+                "amount": plain(row.amount),
+                "url": row.url,
+                "source": row.source,
+                "checked": row.checked.isoformat(),
+            },
+        )
+
+
+def _fx_rate(rate: FxRate) -> dict[str, Any]:
+    return {
+        "fx_rate_id": rate.id,
+        "base": rate.base,
+        "quote": rate.quote,
+        "rate": plain(rate.rate),
+        "as_of_day": rate.as_of.toordinal() - _EPOCH_ORDINAL,
+        "source": rate.source,
+    }
+
+
+_MAKERS: Mapping[type, Callable[[Any], Iterable[Row]]] = {
+    PriceSet: _price_set,
+    FxRate: lambda rate: [(Kind.FX_RATE, _fx_rate(rate))],
+    records.Import: lambda taken: [(Kind.IMPORT, _import(taken))],
+    records.RunStarted: lambda run: [(Kind.RUN, run_row(run))],
+    records.StepRow: lambda step: [(Kind.STEP, _step(step))],
+    records.AttemptStarted: lambda attempt: [(Kind.ATTEMPT, _attempt(attempt))],
+    records.ImportedAttempt: lambda attempt: [(Kind.IMPORTED_ATTEMPT, _imported(attempt))],
+    records.Answer: lambda answer: [(Kind.ANSWER, _answer(answer))],
+    records.AttemptEnded: lambda attempt: [
+        (Kind.ATTEMPT_END, {"key_attempt_id": _id(attempt.attempt_id), **_attempt_end(attempt)})
+    ],
+    records.StepEnded: lambda step: [(Kind.STEP_END, _step_end(step))],
+    records.RunEnded: lambda run: [(Kind.RUN_END, _run_end(run))],
+}

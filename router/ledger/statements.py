@@ -1,0 +1,110 @@
+"""The statements that write: one per kind of row, made once, run over many rows at a time.
+
+In: rows of `router.ledger.rows`. Out: changed tables. Invariant: within a transaction inserts come before updates, and
+an update that meets no row to change is an error, so an attempt is never completed twice.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from router.errors import LedgerError
+from router.ledger import tables
+from router.ledger.rows import Kind, Row
+
+# Rows whose key stands for their whole content, or that a resumed run writes again: the first one stays.
+_KEPT = {
+    Kind.PRICE_SET: tables.price_sets,
+    Kind.PRICE_ROW: tables.price_rows,
+    Kind.FX_RATE: tables.fx_rates,
+    Kind.IMPORT: tables.imports,
+    Kind.STEP: tables.plan_steps,
+    Kind.IMPORTED_ATTEMPT: tables.attempts,
+    Kind.ANSWER: tables.answers,
+}
+_INSERTED = {Kind.RUN: tables.runs, Kind.ATTEMPT: tables.attempts}
+_UPDATED = {
+    Kind.ATTEMPT_END: "attempt {key_attempt_id}: has not been started, or is completed already",
+    Kind.STEP_END: "step {key_step_id!r} of run {key_run_id}: is not in the ledger",
+    Kind.RUN_END: "run {key_run_id}: is not in the ledger, or has ended already",
+}
+
+
+def insert_if_absent(dialect_name: str, table: sa.Table, *key: str) -> sa.Insert:
+    """Return an insert that leaves a row whose key is there already as it is.
+
+    Args:
+        dialect_name: "sqlite" or "postgresql"; both spell it alike.
+        table: the table.
+        key: columns of the key that is meant; a conflict with another one is an error. None: the primary key.
+    """
+    columns = list(key) or [column.name for column in table.primary_key]
+    if dialect_name == "postgresql":
+        return postgresql.insert(table).on_conflict_do_nothing(index_elements=columns)
+    return sqlite.insert(table).on_conflict_do_nothing(index_elements=columns)
+
+
+def execute_rows(connection: sa.Connection, rows: Iterable[Row]) -> int:
+    """Write rows within the connection's transaction and return how many were added or changed.
+
+    Args:
+        connection: in a transaction.
+        rows: in the order they were told; rows of one kind are written in it.
+
+    Raises:
+        LedgerError: an update met no row; the transaction is to be rolled back.
+    """
+    by_kind: dict[Kind, list[dict[str, Any]]] = defaultdict(list)
+    for kind, row in rows:
+        by_kind[kind].append(row)
+    return sum(_execute_kind(connection, kind, by_kind[kind]) for kind in sorted(by_kind))
+
+
+def _execute_kind(connection: sa.Connection, kind: Kind, rows: list[dict[str, Any]]) -> int:
+    statement = _statement(kind, connection.dialect.name)
+    if kind not in _UPDATED or connection.dialect.supports_sane_multi_rowcount:
+        changed = connection.execute(statement, rows).rowcount
+    else:
+        changed = sum(connection.execute(statement, row).rowcount for row in rows)
+    if kind in _UPDATED and changed != len(rows):
+        raise LedgerError(_UPDATED[kind].format_map(rows[0]) if len(rows) == 1 else f"{kind.name}: a row is missing")
+    return changed
+
+
+@cache
+def _statement(kind: Kind, dialect_name: str) -> sa.Insert | sa.Update:
+    if kind in _KEPT:
+        return insert_if_absent(dialect_name, _KEPT[kind])
+    if kind in _INSERTED:
+        return sa.insert(_INSERTED[kind])
+    return _UPDATES[kind]
+
+
+def _attempt_end() -> sa.Update:
+    table = tables.attempts
+    where = (table.c.attempt_id == sa.bindparam("key_attempt_id"), table.c.status == "started")
+    return sa.update(table).where(*where)
+
+
+def _step_end() -> sa.Update:
+    table = tables.plan_steps
+    where = (table.c.run_id == sa.bindparam("key_run_id"), table.c.step_id == sa.bindparam("key_step_id"))
+    return sa.update(table).where(*where)
+
+
+def _run_end() -> sa.Update:
+    table = tables.runs
+    return sa.update(table).where(table.c.run_id == sa.bindparam("key_run_id"), table.c.status == "running")
+
+
+_UPDATES: Mapping[Kind, sa.Update] = {
+    Kind.ATTEMPT_END: _attempt_end(),
+    Kind.STEP_END: _step_end(),
+    Kind.RUN_END: _run_end(),
+}

@@ -1,0 +1,196 @@
+"""From an orchestrator's words to a checked `Plan`, and the prompts of planning, working and merging.
+
+In: task text, the orchestrator's answer. Out: a `Plan`, or a `PlanError` that says what is wrong with it.
+Invariant: a cut answer is never repaired, because a repaired cut plan has lost tasks without a trace.
+
+Order of repair: drop thinking, strict JSON, the last object that has the key "tasks", json_repair, then the pydantic
+model and the graph checks. The plan states its own count, `n_tasks`, and a plan whose count is missing or does not
+match is treated as cut.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from router.classify import TASK_CLASSES
+from router.errors import PlanError
+from router.task import Plan, Step
+
+PLAN_FORMAT = (
+    'Reply with one JSON object: {"tasks": [{"id": "...", "class": "...", "prompt": "...", "depends_on": []}], '
+    '"n_tasks": N}'
+)
+MERGE_ORDER = "Merge the results below into one answer."
+
+_THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+_CLOSED = re.compile(r"""n_tasks["']?\s*:\s*["']?\d+["']?[\s,]*\}""")
+_ITEM = re.compile(r"^\s*(?:[-*•]|\(?\d{1,4}[.):])\s+\S", re.MULTILINE)
+
+
+class PlanCut(PlanError):
+    """The plan ends before its end: it has to be asked again with more room."""
+
+
+class _StepModel(BaseModel):
+    model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=True)
+
+    id: Annotated[str, Field(min_length=1, max_length=100)]
+    task_class: Annotated[str, Field(alias="class")] = "chat"
+    prompt: Annotated[str, Field(min_length=1)]
+    depends_on: tuple[str, ...] = ()
+
+
+class _PlanModel(BaseModel):
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+
+    tasks: Annotated[tuple[_StepModel, ...], Field(min_length=1)]
+    n_tasks: Annotated[int, Field(ge=1)]
+
+
+def separable_parts(text: str) -> int:
+    """Return how many separate items the text lists (numbered or bulleted lines); 0 or 1 means: not worth splitting."""
+    return len(_ITEM.findall(text))
+
+
+def planner_messages(text: str) -> tuple[Mapping[str, Any], ...]:
+    """Return the messages that ask an orchestrator for a plan of `text`."""
+    classes = ", ".join(name for name in TASK_CLASSES if name not in {"plan", "merge"})
+    system = (
+        "You split a task into independent subtasks for workers who see nothing but their own prompt and the results "
+        f"of the subtasks they depend on. Classes: {classes}.\n{PLAN_FORMAT}\n"
+        "n_tasks is the number of tasks. Write the JSON only."
+    )
+    return ({"role": "system", "content": system}, {"role": "user", "content": text})
+
+
+def worker_messages(step: Step, results: Mapping[str, str]) -> tuple[Mapping[str, Any], ...]:
+    """Return the messages of one step; `results` are the texts of the steps it depends on, by step id."""
+    parts = [f"Result of {name}:\n{results[name]}" for name in step.depends_on if name in results]
+    return ({"role": "user", "content": "\n\n".join([*parts, step.prompt])},)
+
+
+def merge_messages(text: str, results: Iterable[tuple[str, str]]) -> tuple[Mapping[str, Any], ...]:
+    """Return the messages that ask an orchestrator to merge `results`, (step id, text) pairs, for the task `text`."""
+    body = "\n\n".join(f"[{name}]\n{answer}" for name, answer in results)
+    system = f"{MERGE_ORDER} Keep every fact, say nothing that is not in them, and do not mention the steps."
+    return (
+        {"role": "system", "content": system},
+        {"role": "user", "content": f"Task:\n{text}\n\nResults:\n\n{body}"},
+    )
+
+
+def parse_plan(answer: str, finish_reason: str | None, *, max_steps: int) -> Plan:
+    """Return the checked plan in an orchestrator's answer.
+
+    Args:
+        answer: the orchestrator's text.
+        finish_reason: as the upstream gave it; "length" means cut.
+        max_steps: the most steps allowed.
+
+    Raises:
+        PlanCut: the answer was cut, or its count does not match its tasks.
+        PlanError: no plan in it, or a graph that cannot be run.
+    """
+    if finish_reason == "length":
+        raise PlanCut("plan: the answer was cut at its token limit", hint="ask again with more output tokens")
+    found = _plan_object(_THINKING.sub("", answer))
+    if found is None:
+        raise PlanError(f'plan: no JSON object with "tasks" in {_shown(answer)}', hint="the orchestrator is asked again")
+    if isinstance(found, dict) and "tasks" in found and "n_tasks" not in found:
+        raise PlanCut('plan: "n_tasks" is missing, so the plan may be cut', hint="ask again with more output tokens")
+    try:
+        model = _PlanModel.model_validate(found)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in fault["loc"])
+        raise PlanError(f"plan: {where}: {fault['msg']}", hint="the orchestrator is asked again") from None
+    if model.n_tasks != len(model.tasks):
+        message = f"plan: n_tasks is {model.n_tasks}, but there are {len(model.tasks)} tasks"
+        raise PlanCut(message, hint="ask again with more output tokens")
+    return checked_plan((_step(each) for each in model.tasks), max_steps=max_steps)
+
+
+def checked_plan(steps: Iterable[Step], *, max_steps: int) -> Plan:
+    """Return a Plan of the steps in dependency order.
+
+    Raises:
+        PlanError: no step or too many, an id used twice, a dependency that does not exist, or a cycle.
+    """
+    by_id: dict[str, Step] = {}
+    for step in steps:
+        if step.step_id in by_id:
+            raise PlanError(f"plan: step id {step.step_id!r} is used twice", hint="every step needs an id of its own")
+        by_id[step.step_id] = step
+    if not 0 < len(by_id) <= max_steps:
+        message = f"plan: it has {len(by_id)} steps; 1 to {max_steps} are allowed"
+        raise PlanError(message, hint="raise [swarm] max_steps, or split the task")
+    for step in by_id.values():
+        for needed in step.depends_on:
+            if needed not in by_id:
+                raise PlanError(f"plan: step {step.step_id!r} depends on {needed!r}, which does not exist")
+    try:
+        order = tuple(TopologicalSorter({name: step.depends_on for name, step in by_id.items()}).static_order())
+    except CycleError as error:
+        raise PlanError(f"plan: the steps {' → '.join(error.args[1])} wait for each other") from None
+    return Plan(tuple(by_id[name] for name in order))
+
+
+def _step(model: _StepModel) -> Step:
+    task_class = model.task_class if model.task_class in TASK_CLASSES else "chat"
+    return Step(model.id, task_class, model.prompt, model.depends_on)
+
+
+def _plan_object(text: str) -> Any:
+    """Return the plan in the text by the order of repair, or None."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        pass
+    objects = [found for found, _ in _objects(text) if "tasks" in found]
+    return objects[-1] if objects else _repaired(text)
+
+
+def _objects(text: str) -> Iterable[tuple[dict[str, Any], int]]:
+    """Yield every JSON object that parses strictly, outermost first, with its start."""
+    decoder = json.JSONDecoder()
+    position = text.find("{")
+    while position >= 0:
+        try:
+            found, end = decoder.raw_decode(text, position)
+        except ValueError:
+            end = position + 1
+        else:
+            if isinstance(found, dict):
+                yield found, position
+        position = text.find("{", end)
+
+
+def _repaired(text: str) -> Any:
+    """Return what json_repair makes of the text from the object that holds "tasks" on, or None."""
+    key = re.search(r"[\"']?tasks[\"']?\s*:", text)
+    start = text.rfind("{", 0, key.start()) if key else -1
+    if start < 0:
+        return None
+    import json_repair  # noqa: PLC0415 — only broken plans pay for the import
+
+    found = json_repair.loads(text[start:])
+    if isinstance(found, list):
+        found = next((each for each in found if isinstance(each, dict) and "tasks" in each), None)
+    if not isinstance(found, dict) or "tasks" not in found:
+        return None
+    keys = list(found)
+    counted_last = "n_tasks" in keys and keys.index("n_tasks") > keys.index("tasks")
+    if not (counted_last and _CLOSED.search(text)):
+        found.pop("n_tasks", None)  # only a count that stands behind the tasks, and is closed, shows a broken list whole
+    return found
+
+
+def _shown(text: str) -> str:
+    flat = " ".join(text.split())
+    return repr(flat if len(flat) <= 80 else flat[:77] + "…")  # noqa: PLR2004 — one line stays one line

@@ -1,0 +1,156 @@
+"""The choice itself: weigh every offer for one request, take the cheapest that fits.
+
+In: a `Market`, a `Need`, the models to choose from. Out: a `Decision` with every candidate, its numbers and why it lost.
+Invariant: pure, and never by list price: candidates are ranked by the expected settled cost of *this* request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Literal
+
+from pricing import ModelInfo
+from router import quality
+from router.errors import NoEndpoint
+from router.forecast import OutputForecast
+from router.policy.market import Market, NoCandidate, Offer
+from router.task import Candidate, Decision
+
+ClassSource = Literal["given", "classified", "default"]
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What one call has to be given.
+
+    Args:
+        role: single, orchestrator or worker.
+        task_class: the class of the call.
+        class_source: where the class comes from.
+        input_tokens: expected input, tokens.
+        output: expected output.
+        capabilities: what the model must be able to do ("tools", "json").
+        quality_floor: least quality lower bound, 0 to 1, or None.
+        latency_objective_s: longest acceptable median latency, seconds, or None.
+    """
+
+    role: str
+    task_class: str
+    class_source: ClassSource
+    input_tokens: int
+    output: OutputForecast
+    capabilities: frozenset[str] = frozenset()
+    quality_floor: float | None = None
+    latency_objective_s: float | None = None
+
+
+def choose(
+    market: Market, need: Need, models: Iterable[str], *, configuration: str, policy_version: str
+) -> Decision:
+    """Return the cheapest offer of the models that fits the need.
+
+    Args:
+        market: what is on offer.
+        need: what the call has to be given.
+        models: our model ids, in the order of preference that breaks ties.
+        configuration: name to put into the decision.
+        policy_version: rule to put into the decision.
+
+    Raises:
+        NoCandidate: none fits; the message lists why each lost.
+    """
+    weighed = [_weigh(market, need, offer) for model in dict.fromkeys(models) for offer in market.offers(model)]
+    ranked = sorted(weighed, key=_rank)
+    chosen = ranked[0]
+    if chosen.lost is not None:
+        raise _nobody(ranked, need, configuration)
+    losers = tuple(_lost_on_cost(each, chosen) for each in ranked[1:])
+    return Decision(
+        configuration=configuration,
+        policy_version=policy_version,
+        role=need.role,
+        task_class=need.task_class,
+        class_source=need.class_source,
+        quality_floor=need.quality_floor,
+        chosen=chosen,
+        candidates=(chosen, *losers),
+    )
+
+
+def _rank(candidate: Candidate) -> tuple[bool, bool, Decimal]:
+    cost = candidate.cost
+    return candidate.lost is not None, cost is None, cost.expected_usd if cost else Decimal(0)
+
+
+def _lost_on_cost(candidate: Candidate, chosen: Candidate) -> Candidate:
+    if candidate.lost is not None:
+        return candidate
+    if candidate.cost is None or chosen.cost is None:
+        return replace(candidate, lost="its price is not known, so it cannot be compared")
+    if candidate.cost.expected_usd == chosen.cost.expected_usd:
+        return replace(candidate, lost="costs the same and stands later in the list")
+    if chosen.cost.expected_usd == 0:
+        return replace(candidate, lost="dearer for this request")
+    return replace(candidate, lost=f"{candidate.cost.expected_usd / chosen.cost.expected_usd:.2f} × the cost")
+
+
+def _weigh(market: Market, need: Need, offer: Offer) -> Candidate:
+    info = market.info(offer.model, offer.price_list)
+    found = quality.prior(offer.model, need.task_class)
+    output = need.output
+    candidate = Candidate(
+        model=offer.model,
+        endpoint=offer.endpoint,
+        wire_id=offer.wire_id,
+        price_list=offer.price_list,
+        last_list=offer.last_list,
+        input_tokens=need.input_tokens,
+        output_tokens=(output.low_tokens, output.expected_tokens, output.high_tokens),
+        cost=market.expected_cost(offer, need.input_tokens, output),
+        quality_share=found.score_share if found else None,
+        quality_bound=quality.lower_bound(found) if found else None,
+        latency_s=market.latency_s.get(offer.model),
+    )
+    return replace(candidate, lost=_unfit(market, need, candidate, info), warning=_warning(market, offer, info))
+
+
+def _unfit(market: Market, need: Need, candidate: Candidate, info: ModelInfo | None) -> str | None:
+    """Return the first hard requirement that the candidate breaks, or None."""
+    if candidate.endpoint is None and market.endpoints:
+        return "no configured endpoint offers it"
+    if info is not None:
+        missing = sorted(need.capabilities - set(info.capabilities))
+        if missing:
+            return f"cannot do {', '.join(missing)}"
+        window, needed = info.context_window_tokens, need.input_tokens + need.output.expected_tokens
+        if window is not None and needed > window:
+            return f"context of {window:,} tokens is less than the {needed:,} needed"
+    if need.quality_floor is not None:
+        if candidate.quality_bound is None:
+            return f"no published quality for {need.task_class}, so the floor {need.quality_floor:.2f} is not shown to be met"
+        if candidate.quality_bound < need.quality_floor:
+            return f"quality bound {candidate.quality_bound:.3f} is below the floor {need.quality_floor:.3f}"
+    if need.latency_objective_s is not None and (candidate.latency_s or 0) > need.latency_objective_s:
+        return f"median latency {candidate.latency_s:.2f} s is over the objective {need.latency_objective_s:.2f} s"
+    return None
+
+
+def _warning(market: Market, offer: Offer, info: ModelInfo | None) -> str | None:
+    if offer.price_list in market.catalog.lists:
+        prices = market.catalog.price_set(offer.model, offer.price_list, market.at, last_list=offer.last_list)
+        if prices is not None and prices.retired_at is not None:
+            return f"{offer.model} was retired on {prices.retired_at:%Y-%m-%d}; priced at its last list"
+    if info is not None and info.announced_shutdown is not None and info.announced_shutdown <= market.at.date():
+        return f"{offer.model}: its vendor announced its end for {info.announced_shutdown}"
+    return None
+
+
+def _nobody(ranked: Iterable[Candidate], need: Need, configuration: str) -> NoCandidate | NoEndpoint:
+    reasons = {each.model: each.lost or "" for each in reversed(list(ranked))}
+    listed = "; ".join(f"{model}: {reason}" for model, reason in sorted(reasons.items()))
+    message = f"configuration {configuration}: no model fits a {need.role} call of class {need.task_class}: {listed}"
+    if all("no configured endpoint" in reason for reason in reasons.values()):
+        return NoEndpoint(message, hint="set the key of an endpoint that offers one of them (router config check)")
+    return NoCandidate(message, hint="lower the quality floor, add candidates, or shorten the input")

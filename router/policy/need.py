@@ -1,0 +1,64 @@
+"""From a task to what its call has to be given.
+
+In: a `Task`. Out: a `Need`. Invariant: a class that nobody gave and the text does not show is the stated default, and
+the decision says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from router.classify import TASK_CLASSES, classify
+from router.errors import unknown_name
+from router.forecast import OutputForecast, forecast_output
+from router.policy.choose import ClassSource, Need
+from router.task import Task
+from router.tokens import estimate_message_tokens
+
+DEFAULT_CLASS = "chat"
+
+
+def class_of(task: Task, default_class: str = DEFAULT_CLASS) -> tuple[str, ClassSource]:
+    """Return the task's class and where it comes from.
+
+    Args:
+        task: the task.
+        default_class: the class where none was given and the text shows none.
+
+    Raises:
+        WrongUsage: a class was given that does not exist.
+    """
+    if task.task_class is not None:
+        if task.task_class not in TASK_CLASSES:
+            raise unknown_name("task class", task.task_class, TASK_CLASSES)
+        return task.task_class, "given"
+    found = classify(task.text).task_class
+    return (found, "classified") if found is not None else (default_class, "default")
+
+
+def need_of(task: Task, role: str = "single", default_class: str = DEFAULT_CLASS) -> Need:
+    """Return what one call of the task has to be given.
+
+    Args:
+        task: the task, or the task that a step of a plan is.
+        role: single, orchestrator or worker.
+        default_class: the class where none was given and the text shows none.
+
+    Raises:
+        WrongUsage: a class was given that does not exist.
+    """
+    task_class, source = class_of(task, default_class)
+    input_tokens = task.expected_input_tokens
+    if input_tokens is None:
+        input_tokens = estimate_message_tokens(task.messages, task.tools)
+    output = forecast_output(task_class, input_tokens, task.max_output_tokens)
+    if task.expected_output_tokens is not None:
+        expected = task.expected_output_tokens
+        output = OutputForecast(expected, expected, expected, "given")
+    need = Need(role, task_class, source, input_tokens, output)
+    return replace(
+        need,
+        capabilities=frozenset(["tools"] * bool(task.tools) + ["json"] * task.json_output),
+        quality_floor=task.quality_floor,
+        latency_objective_s=task.latency_objective_s,
+    )

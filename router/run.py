@@ -1,0 +1,112 @@
+"""`route`, `aroute`, `astream`, `decide`, `estimate`: the router as plain functions.
+
+In: a text, messages, or a `Task`. Out: see each function. Invariant: the async functions share one `Router` per event
+loop, closed when the loop ends; the sync ones are a shell over them on one background loop, so that they also work
+where an event loop is already running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import threading
+import weakref
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from router.client import Router
+from router.task import Decision, Estimate, Messages, Result, Task
+
+_routers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Router, AsyncGenerator[None, None]]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+async def aroute(work: str | Messages | Task, **options: Any) -> Result:
+    """Do the task and return its answer and receipt; see `Router.route` for what is raised.
+
+    Args:
+        work: the text, OpenAI-style messages, or a Task.
+        options: fields of Task, for instance `configuration="hybrid"` or `budget_usd="0.50"`.
+    """
+    return await (await _router()).route(work, **options)
+
+
+async def astream(work: str | Messages | Task, **options: Any) -> AsyncGenerator[str | Result, None]:
+    """Do the task; yield the answer's text as it comes, then the Result. See `aroute` for arguments and errors."""
+    flow = (await _router()).stream(work, **options)
+    try:
+        async for event in flow:
+            yield event
+    finally:
+        await flow.aclose()
+
+
+def route(work: str | Messages | Task, **options: Any) -> Result:
+    """Do the task and return its answer and receipt: `aroute` for callers that are not async.
+
+    Inside a running event loop it works too, but blocks that loop: use `aroute` there.
+
+    Args:
+        work: the text, OpenAI-style messages, or a Task.
+        options: fields of Task.
+    """
+    return asyncio.run_coroutine_threadsafe(aroute(work, **options), _background_loop()).result()
+
+
+def decide(work: str | Messages | Task, **options: Any) -> Decision:
+    """Return which model would do the task, with every candidate's numbers; nothing is sent. See `Router.decide`."""
+    return Router().decide(work, **options)
+
+
+def estimate(work: str | Messages | Task, **options: Any) -> Estimate:
+    """Return what the task is expected to cost; nothing is sent. See `Router.estimate`."""
+    return Router().estimate(work, **options)
+
+
+async def _router() -> Router:
+    """Return the running loop's Router, made at its first use."""
+    loop = asyncio.get_running_loop()
+    found = _routers.get(loop)
+    if found is None:
+        router = Router()
+        keeper = _kept_open(router)
+        await anext(keeper)  # the loop now closes it in shutdown_asyncgens(), which asyncio.run calls
+        found = _routers[loop] = (router, keeper)
+    return found[0]
+
+
+async def _kept_open(router: Router) -> AsyncGenerator[None, None]:
+    try:
+        yield
+    finally:
+        await router.aclose()
+
+
+_background: tuple[asyncio.AbstractEventLoop, threading.Thread] | None = None
+_background_lock = threading.Lock()
+
+
+def _background_loop() -> asyncio.AbstractEventLoop:
+    """Return the loop that the sync functions run on, in a thread of its own."""
+    global _background  # noqa: PLW0603 — one per process, made at first use
+    with _background_lock:
+        if _background is None:
+            loop = asyncio.new_event_loop()
+            thread = threading.Thread(target=_serve, args=(loop,), name="router-background", daemon=True)
+            thread.start()
+            atexit.register(_stop, loop, thread)
+            _background = loop, thread
+        return _background[0]
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    loop.run_forever()
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.close()
+
+
+def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(timeout=10)

@@ -1,0 +1,201 @@
+"""What the user has set: `router.toml`, environment and `.env`, as one frozen value.
+
+In: the tables of a file (see `router.settings_file`). Out: `Settings`. Invariant: a value here is within its bounds and
+of its type, text is never taken for a number, and a key (the secret itself) is never stored: only its variable's name.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+
+class _Section(BaseModel):
+    """A table of router.toml: unknown keys are faults, values are frozen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, hide_input_in_errors=True)
+
+
+def _number(value: object) -> object:
+    if isinstance(value, str | bool):
+        raise PydanticCustomError("number_type", "should be a number, without quotes")
+    return value
+
+
+Share = Annotated[Decimal, Field(ge=0, le=1)]
+Count = Annotated[int, Field(strict=True)]
+Number = Annotated[float, BeforeValidator(_number)]
+Switch = Annotated[bool, Field(strict=True)]
+
+
+class SettlementSettings(_Section):
+    """What one unit of list price really costs: `rate` units of `currency` for one unit of the list's currency."""
+
+    currency: str = Field(pattern=r"^[A-Z]{3}$")
+    rate: Decimal = Field(gt=0)
+
+
+class EndpointSettings(_Section):
+    """One base URL with one key and one price list.
+
+    Args:
+        kind: "openai" (any OpenAI-compatible server) or "litellm" (any other vendor, by litellm).
+        base_url: root of the API, ending before `/chat/completions`; kind "litellm" may do without.
+        key_env: environment variable that holds the key; None where the server needs none.
+        price_list: a catalogue list's name, or "vendor": each model at its own vendor's list.
+        last_list: price a retired model at its last list, instead of leaving it unpriced.
+        models: our model ids it serves, each with the id it knows them by; None: every model of the price list.
+        concurrency: requests in flight at once.
+        connect_timeout_s: longest wait for a connection, seconds.
+        read_timeout_s: longest silence: to the next chunk of a stream, or to a whole answer, seconds.
+        discount_share: share of the list price that is not paid, 0 to 1.
+        settlement: what a unit of list price costs; None: it costs itself.
+        extra: further body fields sent with every call.
+    """
+
+    kind: Literal["openai", "litellm"] = "openai"
+    base_url: str | None = None
+    key_env: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    price_list: str = "vendor"
+    last_list: Switch = False
+    models: dict[str, str] | None = None
+    concurrency: Count = Field(default=64, ge=1, le=10_000)
+    connect_timeout_s: Number = Field(default=5.0, gt=0)
+    read_timeout_s: Number = Field(default=120.0, gt=0)
+    discount_share: Share = Decimal(0)
+    settlement: SettlementSettings | None = None
+    extra: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("base_url")
+    @classmethod
+    def _base_url_is_a_root(cls, url: str | None) -> str | None:
+        if url is None:
+            return None
+        scheme, _, rest = url.partition("://")
+        if scheme not in {"http", "https"} or not rest or any(sign.isspace() for sign in url):
+            raise PydanticCustomError("base_url", "should be a URL, like https://api.example.com/v1")
+        if "@" in rest.partition("/")[0]:
+            raise PydanticCustomError("base_url", "should hold no user or password: name a variable in key_env")
+        if url.rstrip("/").endswith("/chat/completions"):
+            raise PydanticCustomError("base_url", "should end before /chat/completions")
+        return url.rstrip("/")
+
+    @model_validator(mode="after")
+    def _openai_has_a_url(self) -> Self:
+        if self.kind == "openai" and self.base_url is None:
+            raise PydanticCustomError("missing_url", 'needs a base_url, or kind = "litellm", or a preset')
+        return self
+
+
+class FixedSettings(_Section):
+    """A configuration that names its models.
+
+    Args:
+        orchestrator: plans and merges, and answers a task that needs no plan.
+        worker: does one step of a plan.
+    """
+
+    policy: Literal["fixed"] = "fixed"
+    orchestrator: str
+    worker: str
+
+
+class ClassRule(_Section):
+    """What a class of task may be given to.
+
+    Args:
+        quality_floor: least quality lower bound, 0 to 1; None: no floor.
+        candidates: model ids to choose from.
+    """
+
+    quality_floor: Number | None = Field(default=None, ge=0, le=1)
+    candidates: tuple[str, ...] = Field(min_length=1)
+
+
+class ByClassSettings(_Section):
+    """A configuration that takes, per class, the cheapest candidate for this request that is good enough.
+
+    Args:
+        default_class: the class of a task whose class is unknown.
+        classes: rules that replace or extend the built-in ones.
+    """
+
+    policy: Literal["by_class"]
+    default_class: str = "chat"
+    classes: dict[str, ClassRule] = Field(default_factory=dict)
+
+
+ConfigurationSettings = Annotated[FixedSettings | ByClassSettings, Field(discriminator="policy")]
+
+
+class RetrySettings(_Section):
+    """How a failed attempt is tried again: `attempts` in all, waits of `base_s`·2ⁿ with full jitter, at most `max_s`.
+
+    A `Retry-After` longer than `retry_after_max_s` is not waited for: the call fails and says so.
+    """
+
+    attempts: Count = Field(default=4, ge=1, le=20)
+    base_s: Number = Field(default=0.5, ge=0)
+    max_s: Number = Field(default=8.0, gt=0)
+    retry_after_max_s: Number = Field(default=60.0, ge=0)
+
+
+class SwarmSettings(_Section):
+    """Bounds of a plan's execution: steps at once, seconds and output tokens a step, answers merged in one call."""
+
+    concurrency: Count = Field(default=50, ge=1, le=10_000)
+    step_timeout_s: Number = Field(default=45.0, gt=0)
+    step_max_output_tokens: Count = Field(default=2048, ge=1)
+    max_steps: Count = Field(default=1000, ge=1)
+
+
+class DatabaseSettings(_Section):
+    """Where the ledger is. `url` is an SQLAlchemy URL; None: SQLite in the user's data folder."""
+
+    url: str | None = Field(default=None, min_length=1, repr=False)
+
+
+class Settings(_Section):
+    """Everything that is set, defaults included.
+
+    Args:
+        source: the router.toml that was read, or None.
+        default_configuration: used where a task names none.
+        configurations: named configurations, the built-in ones included.
+        endpoints: named endpoints: those of the file, and presets whose key is set.
+        aliases: other names of models.
+        price_files: further price files, or folders of them.
+        prices: price tables given inline, in the format of a price file.
+        store_prompts: whether task texts and answers are kept in the ledger for good.
+        report_currency: ISO 4217 code that reports show.
+        time_zone: IANA name that months and days are cut in.
+    """
+
+    source: Path | None = None
+    default_configuration: str = "by_class"
+    database: DatabaseSettings = DatabaseSettings()
+    endpoints: dict[str, EndpointSettings] = Field(default_factory=dict)
+    configurations: dict[str, ConfigurationSettings] = Field(default_factory=dict)
+    aliases: dict[str, str] = Field(default_factory=dict)
+    price_files: tuple[Path, ...] = ()
+    prices: dict[str, Any] = Field(default_factory=dict)
+    retry: RetrySettings = RetrySettings()
+    swarm: SwarmSettings = SwarmSettings()
+    store_prompts: Switch = False
+    report_currency: str = Field(default="USD", pattern=r"^[A-Z]{3}$")
+    time_zone: str = "UTC"
+
+    @field_validator("time_zone")
+    @classmethod
+    def _time_zone_exists(cls, name: str) -> str:
+        from zoneinfo import ZoneInfo
+
+        try:
+            ZoneInfo(name)
+        except (KeyError, OSError, ValueError):  # not found; a folder of zones; a path
+            raise PydanticCustomError("time_zone", "should be an IANA name, like UTC or Asia/Tokyo") from None
+        return name

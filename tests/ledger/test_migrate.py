@@ -1,0 +1,172 @@
+"""Migrations: the tables of the code, once, whoever else is upgrading; anything else is one clear line."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import alembic
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from router.errors import LedgerError
+from router.ledger import open_ledger
+from router.ledger.database import for_writing, make_engine, parse_url
+from router.ledger.migrate import HEAD, REVISIONS, VERSION_TABLE, alembic_config, migrations_folder, upgrade
+from router.ledger.tables import metadata
+
+
+def test_import_alembic_is_the_library_not_the_folder_of_migrations(project: Path) -> None:
+    assert "site-packages" in str(alembic.__file__)
+    assert not (project / "alembic" / "__init__.py").exists()
+
+
+def test_the_known_revisions_are_alembics_own() -> None:
+    with migrations_folder() as folder:
+        scripts = ScriptDirectory.from_config(alembic_config(folder))
+        assert scripts.get_current_head() == HEAD
+        assert tuple(script.revision for script in reversed(list(scripts.walk_revisions()))) == REVISIONS
+
+
+def test_the_migrations_make_the_tables_of_the_code(url: str) -> None:
+    engine = make_engine(parse_url(url))
+    upgrade(engine)
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
+        assert compare_metadata(context, metadata) == []
+        migrated = _definitions(connection)
+    plain = sa.create_engine("sqlite://")
+    metadata.create_all(plain)
+    with plain.connect() as connection:
+        created = _definitions(connection)
+    engine.dispose()
+    plain.dispose()
+    # alembic does not compare CHECK constraints; the text of the definitions does.
+    assert created.items() <= migrated.items()
+    assert {name for name in migrated if VERSION_TABLE not in name} == set(created)
+
+
+def _definitions(connection: sa.Connection) -> dict[str, list[str]]:
+    rows = connection.exec_driver_sql("SELECT name, coalesce(sql, '') FROM sqlite_master")
+    return {name: sorted(line.strip().rstrip(",") for line in text.splitlines()) for name, text in rows}
+
+
+def test_a_second_opening_does_not_load_alembic(url: str) -> None:
+    open_ledger(url).close()
+    code = f"import sys; from router.ledger import open_ledger; open_ledger({url!r}); print('alembic' in sys.modules)"
+    assert _python(code).stdout == "False\n"
+
+
+_EIGHT_AT_ONCE = """
+import os, sys
+import alembic.command
+from router.ledger import open_ledger
+open_ledger(sys.argv[1] + ".other").close()  # everything is loaded before the start
+wait, start = os.pipe()
+children = []
+for _ in range(8):
+    if not (child := os.fork()):
+        os.close(start)
+        os.read(wait, 1)
+        try:
+            open_ledger(sys.argv[1]).close()
+        except BaseException as error:
+            print(error, file=sys.stderr, flush=True)
+            os._exit(1)
+        os._exit(0)
+    children.append(child)
+os.close(start)
+print([os.waitpid(child, 0)[1] for child in children])
+"""
+
+
+def test_eight_processes_open_the_same_fresh_file_at_once(url: str) -> None:
+    done = _python(_EIGHT_AT_ONCE, url)
+    assert (done.stdout, done.stderr) == (f"{[0] * 8}\n", "")
+
+
+def test_an_upgrade_that_fails_leaves_nothing_behind(url: str) -> None:
+    engine = make_engine(parse_url(url))
+    with for_writing(engine).begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE attempts (mine TEXT)")  # the last table made: all others come before
+    with pytest.raises(LedgerError, match="cannot set up: table attempts already exists"):
+        upgrade(engine)
+    assert sa.inspect(engine).get_table_names() == ["attempts"]
+    engine.dispose()
+
+
+def test_a_newer_database_is_refused_and_left_as_it_is(url: str) -> None:
+    open_ledger(url).close()
+    path = Path(url.removeprefix("sqlite:///"))
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE router_version SET version_num = '0999'")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(LedgerError, match="revision '0999' is newer than this version of farebox") as caught:
+        open_ledger(url)
+    assert caught.value.hint is not None
+    assert "upgrade farebox" in caught.value.hint
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("These are my notes, and no database.\n" * 100)
+    with pytest.raises(LedgerError, match="the file is not a SQLite database"):
+        open_ledger(f"sqlite:///{path}")
+    assert path.read_text() == "These are my notes, and no database.\n" * 100
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("ledger.db", "no scheme is not supported"),
+        ("mysql://root:secret@host/db", "'mysql' is not supported; sqlite:///PATH and postgresql"),
+        ("sqlite+aiosqlite:///x.db", r"'sqlite\+aiosqlite' is not supported"),
+        ("sqlite://", "a SQLite ledger is a file"),
+        ("sqlite:///:memory:", "a SQLite ledger is a file"),
+        ("sqlite://host/x.db", "a SQLite ledger is a file"),
+        ("postgresql://user:secret@host:port/db", "what follows postgresql:// cannot be read"),
+        ("sqlite:///{tmp}", "is a folder, a file is needed"),
+        ("sqlite:///{tmp}/file/ledger.db", "its folder cannot be made"),
+        ("sqlite:////proc/farebox/ledger.db", "its folder cannot be made"),
+    ],
+)
+def test_a_wrong_url_is_one_line_with_a_hint_and_no_secret(url: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(LedgerError, match=message) as caught:
+        open_ledger(url.format(tmp=tmp_path))
+    assert "\n" not in str(caught.value)
+    assert caught.value.hint
+    assert "secret" not in f"{caught.value!r}{caught.value.hint}{caught.value.__cause__!r}"
+
+
+_AS_NOBODY = """
+import os, sys
+from router.errors import LedgerError
+from router.ledger import open_ledger
+open_ledger(sys.argv[1]).close()  # loads everything while it may
+if os.geteuid() == 0:
+    os.setuid(65534)  # the superuser may write anywhere
+try:
+    open_ledger("sqlite:////usr/share/farebox-test.db")
+except LedgerError as error:
+    print(error, "|", error.hint)
+"""
+
+
+def test_a_folder_that_cannot_be_written_is_one_line_with_a_hint(url: str) -> None:
+    done = _python(_AS_NOBODY, url)
+    assert done.stdout.startswith(
+        "database /usr/share/farebox-test.db: cannot open: unable to open database file | check the permissions"
+    )
+
+
+def _python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
