@@ -58,8 +58,8 @@ def month_rows(reader: LedgerReader, month: Month, by: str, exchange: Exchange) 
         exchange: converts into the page's currency.
 
     Returns:
-        The columns of `frames.usage_frame` (times over answered attempts of ours alone), `line` (the label, None where unknown), and those of `figures.MARKED`
-        (integers) and `figures.SHOWN` (fractions of the page's currency).
+        The columns of `frames.usage_frame` (times over answered attempts of ours alone), `line` (the label, None where
+        unknown), and those of `figures.MARKED` (integers) and `figures.SHOWN` (fractions of the page's currency).
 
     Raises:
         FxError: an amount cannot be converted.

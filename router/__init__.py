@@ -3,11 +3,18 @@
     from router import route
     result = route("Summarize the attached minutes: …", configuration="hybrid")
     print(result.text, result.cost.settled_usd)
+
+The names load what they need when they are first used, so that `import router` costs nothing.
 """
 
-from router.client import Router
-from router.run import aroute, astream, decide, estimate, route
-from router.task import Candidate, Cost, Decision, Estimate, Plan, Result, Step, Task
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from router.client import Router
+    from router.run import aroute, astream, decide, estimate, route
+    from router.task import Candidate, Cost, Decision, Estimate, Plan, Result, Step, Task
 
 __all__ = [
     "Candidate",
@@ -25,3 +32,22 @@ __all__ = [
     "estimate",
     "route",
 ]
+
+_HOMES = {"Router": "router.client"} | dict.fromkeys(("aroute", "astream", "decide", "estimate", "route"), "router.run")
+
+
+def __getattr__(name: str) -> Any:
+    """Return a public name from its module (PEP 562), once; afterwards it is an ordinary attribute."""
+    if name not in __all__:
+        message = f"module 'router' has no attribute {name!r}"
+        raise AttributeError(message)
+    from importlib import import_module
+
+    value = getattr(import_module(_HOMES.get(name, "router.task")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return sorted({*globals(), *__all__})

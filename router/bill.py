@@ -50,7 +50,7 @@ def served_model(market: Market, offer: Offer, name: str | None) -> str:
         known = market.catalog.find(name)
     except UnknownModel:
         return name
-    # A name that the list refuses, though it sells the model, is a wire id of elsewhere: it may mean another model here.
+    # A name that the list refuses, though it sells the model, is a wire id of elsewhere: here it may mean another.
     listed = offer.price_list in market.catalog.lists and known in market.catalog.models(offer.price_list)
     return name if listed else known
 

@@ -1,19 +1,21 @@
 """The router as an object: settings, catalogue, ledger and connections held open, tasks in, results out.
 
-In: tasks. Out: `Result`s, and rows in the ledger. Invariant: one `Router` belongs to one event loop; every run it starts
-has exactly one end in the ledger, also when it fails or is cancelled.
+In: tasks. Out: `Result`s, and rows in the ledger. Invariant: one `Router` belongs to one event loop; nothing is opened
+before the first task is run, and everything is closed by `aclose`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from pricing import Catalog, FxTable, load_catalog, load_fx
-from router.environment import load_environment
+from router.environment import FILE_NAME, load_environment, shown_path
 from router.errors import NoEndpoint
 from router.estimation import configuration_of, decide_task, estimate_task
 from router.policy import Market, policy_version
@@ -136,7 +138,7 @@ class Router:
         plan = estimate_task(market, self.settings, task)
         self._require_endpoint(plan.decision)
         name, configuration = configuration_of(self.settings, task)
-        desk = await self._bench(market, plan.decision)
+        desk = await self._bench(market)
         about = RunAbout(task, plan, name if not task.candidates else "candidates", policy_version(configuration))
         async with aclosing(run_events(desk, self.settings, about, stream=stream)) as happening:
             async for event in happening:
@@ -151,7 +153,7 @@ class Router:
             hint=f"set one of {', '.join(sorted(named))}, or describe an endpoint in router.toml (router init)",
         )
 
-    async def _bench(self, market: Market, decision: Decision) -> Bench:
+    async def _bench(self, market: Market) -> Bench:
         """Open what is not open yet."""
         from router.endpoints import open_endpoint
         from router.ledger import default_url, open_ledger
@@ -161,6 +163,7 @@ class Router:
         async with self._opening:
             if self._ledger is None:
                 self._ledger = await asyncio.to_thread(open_ledger, default_url(self.settings))
+                await self._ledger.prune(time.time_ns() // 1000)
             for name, settings in market.endpoints.items():
                 if name not in self._endpoints:
                     self._endpoints[name] = open_endpoint(name, settings, self.environ)
@@ -191,5 +194,5 @@ def catalog_of(settings: Settings) -> Catalog:
     Raises:
         CatalogError: a price file is wrong; every fault is listed.
     """
-    name = settings.source.name if settings.source else "router.toml"
+    name = shown_path(settings.source, Path.cwd()) if settings.source else FILE_NAME
     return load_catalog(settings.price_files, settings.prices or None, name)

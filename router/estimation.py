@@ -59,9 +59,7 @@ def _need(task: Task, configuration: ConfigurationSettings, role: str) -> Need:
     return need_of(task, role, default)
 
 
-def _decide_need(
-    market: Market, task: Task, name: str, configuration: ConfigurationSettings, need: Need
-) -> Decision:
+def _decide_need(market: Market, task: Task, name: str, configuration: ConfigurationSettings, need: Need) -> Decision:
     if task.candidates:
         return decide_among(market, need, task.candidates)
     return decide(market, need, name, configuration)
@@ -93,13 +91,16 @@ def estimate_task(market: Market, settings: Settings, task: Task) -> Estimate:
     if task.plan == "always" or (task.plan == "auto" and parts >= LEAST_PARTS):
         plan = _plan_cost(market, settings, task, parts or PARTS_IF_UNSEEN)
     alone = single.chosen.cost if single else None
-    planned = task.plan == "always" or single is None or (
-        plan is not None and alone is not None and plan.expected_usd < alone.expected_usd
+    planned = (
+        task.plan == "always"
+        or single is None
+        or (plan is not None and alone is not None and plan.expected_usd < alone.expected_usd)
     )
     if planned or single is None:
         orchestrator = decide_task(market, settings, _planning(task), "orchestrator")
-        return Estimate(plan, True, (parts or PARTS_IF_UNSEEN) + 2, orchestrator, need.task_class, alone, plan)
-    return Estimate(alone, False, 1, single, need.task_class, alone, plan)
+        steps = (parts or PARTS_IF_UNSEEN) + 2
+        return Estimate(plan, planned, steps, orchestrator, need.task_class, alone, plan)
+    return Estimate(alone, planned, 1, single, need.task_class, alone, plan)
 
 
 def _times(output: OutputForecast, parts: int, cap: int | None) -> OutputForecast:

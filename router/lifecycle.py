@@ -19,13 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from router.calls import CallOutcome, Desk, events
+from router.attempts import CallOutcome, Desk
+from router.calls import events
 from router.endpoints.protocol import Endpoint
 from router.errors import CallFailed, PlanError, RouterError, RunFailed, RunHeld
 from router.estimation import decide_task
 from router.ledger import Ledger
 from router.ledger.keys import new_id
-from router.ledger.leases import final_answer_key
+from router.ledger.leases import ClaimResult, final_answer_key
 from router.ledger.records import Answer, RunEnded, RunStarted, RunStatus
 from router.limits import Budget, Gate
 from router.plan import separable_parts
@@ -36,7 +37,9 @@ from router.swarm import RunLog, call_spec, make_plan, merge, run_steps
 from router.task import Decision, Estimate, Plan, Result, Task
 
 LEASE_S = 30
+"""How long a run stays its process's after the last sign of life, seconds."""
 ANSWER_KEPT_S = 24 * 3600
+FOR_GOOD_S = 100 * 365 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,20 @@ def owner_id() -> str:
     return f"{socket.gethostname()}/{booted}/{os.getpid()}"
 
 
+def is_gone(owner: str) -> bool:
+    """Return whether an owner is a process of this machine, since it was started, that no longer runs."""
+    place, _, process = owner.rpartition("/")
+    if place != owner_id().rpartition("/")[0] or not process.isdigit():
+        return False
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 async def run_events(
     bench: Bench, settings: Settings, about: RunAbout, *, stream: bool
 ) -> AsyncGenerator[str | Result, None]:
@@ -81,32 +98,30 @@ async def run_events(
         CallFailed, RunFailed, PlanError, BudgetExceeded, RunHeld, LedgerError: see `router.Router.route`.
     """
     started = _started(settings, about)
-    claim = await bench.ledger.claim_run(started)
-    if claim.kind == "held":
-        raise RunHeld(
-            f"run key {started.run_key!r}: its run {claim.run_id} is going, held by {claim.owner}",
-            hint="wait for it to end; a dead process's run can be taken over when its lease has ended",
-        )
-    if claim.kind == "finished" and claim.answer is not None:
-        yield _on_record(about, claim.run_id, claim.answer)
+    claim = await _claim(bench.ledger, started)
+    if claim.kind == "finished":
+        yield _on_record(about, started, claim)
         return
-    desk = _desk(bench, settings, about, claim.run_id, resumed=claim.kind == "resumed")
+    desk = _desk(bench, settings, about, claim)
     log = RunLog()
+    if claim.kind == "resumed":
+        log.warnings.extend(await _in_flight(bench.ledger, claim.run_id))
     status: RunStatus = "failed"
     problem: str | None = "it ended without a result"
-    extra: list[Answer] = []
     try:
-        async with _lease(bench.ledger, claim.run_id, kept=started.run_key is not None):
-            async with aclosing(_work(desk, settings, about, log, stream=stream)) as happening:
-                async for event in happening:
-                    if isinstance(event, Result):
-                        status, problem = event.status, None
-                        extra = _answer_to_keep(settings, about, event)
-                        await _end(bench.ledger, RunEnded(claim.run_id, status, _now_us(), None), *extra)
-                    yield event
+        async with (
+            _held(bench.ledger, desk, kept=started.run_key is not None),
+            aclosing(_work(desk, settings, about, log, stream=stream)) as happening,
+        ):
+            async for event in happening:
+                if isinstance(event, Result):
+                    problem = None
+                    ended = RunEnded(claim.run_id, event.status, _now_us(), None)
+                    await _end(bench.ledger, ended, *_answer_to_keep(desk, event))
+                yield event
     except RouterError as error:
         problem = str(error)
-        status = "stopped" if error.exit_code == 3 else "failed"  # noqa: PLR2004 — a limit was crossed
+        status = "stopped" if error.exit_code == 3 else "failed"
         raise
     except (asyncio.CancelledError, GeneratorExit):
         if problem is not None:
@@ -119,6 +134,33 @@ async def run_events(
 
 async def _end(ledger: Ledger, *records: RunEnded | Answer) -> None:
     await asyncio.shield(asyncio.ensure_future(ledger.write(*records)))
+
+
+async def _claim(ledger: Ledger, started: RunStarted) -> ClaimResult:
+    """Return what became of the claim; a dead process of this machine is not waited for.
+
+    Raises:
+        RunHeld: another process works on the run.
+        WrongUsage: the run key belongs to another task or configuration.
+    """
+    claim = await ledger.claim_run(started)
+    if claim.kind == "held" and claim.owner is not None and is_gone(claim.owner):
+        claim = await ledger.claim_run(started, dead_owner=claim.owner)
+    if claim.kind == "held":
+        raise RunHeld(
+            f"run key {started.run_key!r}: its run {claim.run_id} is going, held by {claim.owner}",
+            hint="wait for it to end; a run whose machine has died can be taken over when its lease has ended",
+        )
+    return claim
+
+
+async def _in_flight(ledger: Ledger, run_id: str) -> list[str]:
+    """Return a warning for each request that was on the wire when the run was interrupted."""
+    return [
+        f"possibly billed before the interruption: {row.started.model_asked} at {row.started.endpoint}, "
+        f"step {row.started.step_id or '-'}, attempt {row.started.attempt_id}"
+        for row in await ledger.in_flight(run_id)
+    ]
 
 
 def _now_us() -> int:
@@ -145,7 +187,8 @@ def _started(settings: Settings, about: RunAbout) -> RunStarted:
     )
 
 
-def _desk(bench: Bench, settings: Settings, about: RunAbout, run_id: str, *, resumed: bool) -> Desk:
+def _desk(bench: Bench, settings: Settings, about: RunAbout, claim: ClaimResult) -> Desk:
+    answer_kept_s = ANSWER_KEPT_S if about.task.run_key is not None else None
     return Desk(
         ledger=bench.ledger,
         endpoints=bench.endpoints,
@@ -153,22 +196,23 @@ def _desk(bench: Bench, settings: Settings, about: RunAbout, run_id: str, *, res
         market=bench.market,
         retry=settings.retry,
         budget=Budget(about.task.budget_usd),
-        run_id=run_id,
+        run_id=claim.run_id,
         configuration=about.configuration,
         tenant=about.task.tenant,
-        keep_answers=about.task.run_key is not None,
-        resumed=resumed,
+        answer_kept_s=FOR_GOOD_S if settings.store_prompts else answer_kept_s,
+        resumed=claim.kind == "resumed",
     )
 
 
 @asynccontextmanager
-async def _lease(ledger: Ledger, run_id: str, *, kept: bool) -> AsyncIterator[None]:
+async def _held(ledger: Ledger, desk: Desk, *, kept: bool) -> AsyncIterator[None]:
     """Renew the lease of a run that has a key while the block runs."""
 
     async def renew() -> None:
-        while True:
+        while not desk.lease.lost:
             await asyncio.sleep(LEASE_S / 3)
-            await ledger.renew_lease(run_id, owner_id(), _now_us() + LEASE_S * 1_000_000)
+            until_us = _now_us() + LEASE_S * 1_000_000
+            desk.lease.lost = not await ledger.renew_lease(desk.run_id, owner_id(), until_us)
 
     task = asyncio.create_task(renew()) if kept else None
     try:
@@ -240,7 +284,9 @@ async def _swarm(
     texts, failed = await run_steps(desk, about.task, plan, decide, settings.swarm, log)
     if not texts:
         reason = next(iter(failed.values()))
-        raise RunFailed(f"none of {len(plan.steps)} steps succeeded; the first: {reason}", hint="see: router config check")
+        raise RunFailed(
+            f"none of {len(plan.steps)} steps succeeded; the first: {reason}", hint="see: router config check"
+        )
     async with aclosing(merge(desk, about.task, texts, decide, log, stream=stream)) as happening:
         async for event in happening:
             if isinstance(event, str):
@@ -268,17 +314,25 @@ def _result(
     )
 
 
-def _answer_to_keep(settings: Settings, about: RunAbout, result: Result) -> list[Answer]:
-    """Return the final answer as it is kept for the run key, or nothing where there is no key."""
-    if about.task.run_key is None:
+def _answer_to_keep(desk: Desk, result: Result) -> list[Answer]:
+    """Return the final answer as it is kept, or nothing where answers are not kept."""
+    if desk.answer_kept_s is None:
         return []
-    expires_us = _now_us() + ANSWER_KEPT_S * 1_000_000
+    expires_us = _now_us() + desk.answer_kept_s * 1_000_000
     message = {**result.messages[0], "content": result.text, "run_status": result.status}
     return [Answer(final_answer_key(result.run_id), result.run_id, message, None, expires_us)]
 
 
-def _on_record(about: RunAbout, run_id: str, answer: Answer) -> Result:
-    message = dict(answer.message)
+def _on_record(about: RunAbout, started: RunStarted, claim: ClaimResult) -> Result:
+    """Return a finished run's answer.
+
+    Raises:
+        RunFailed: it is no longer kept; paying for it again takes another run key.
+    """
+    if claim.answer is None:
+        gone = f"run key {started.run_key!r}: its run {claim.run_id} has finished, and its answer is no longer kept"
+        raise RunFailed(gone, hint="use another run key to pay for it again; store_prompts keeps answers for good")
+    message = dict(claim.answer.message)
     status = message.pop("run_status", "succeeded")
     return Result(
         text=str(message.get("content") or ""),
@@ -288,7 +342,7 @@ def _on_record(about: RunAbout, run_id: str, answer: Answer) -> Result:
         calls=(),
         usage=usage_of(()),
         cost=cost_of(()),
-        run_id=run_id,
+        run_id=claim.run_id,
         status="partial" if status == "partial" else "succeeded",
         replayed=True,
     )

@@ -101,7 +101,9 @@ def parse_plan(answer: str, finish_reason: str | None, *, max_steps: int) -> Pla
         raise PlanCut("plan: the answer was cut at its token limit", hint="ask again with more output tokens")
     found = _plan_object(_THINKING.sub("", answer))
     if found is None:
-        raise PlanError(f'plan: no JSON object with "tasks" in {_shown(answer)}', hint="the orchestrator is asked again")
+        raise PlanError(
+            f'plan: no JSON object with "tasks" in {_shown(answer)}', hint="the orchestrator is asked again"
+        )
     if isinstance(found, dict) and "tasks" in found and "n_tasks" not in found:
         raise PlanCut('plan: "n_tasks" is missing, so the plan may be cut', hint="ask again with more output tokens")
     try:
@@ -177,7 +179,7 @@ def _repaired(text: str) -> Any:
     start = text.rfind("{", 0, key.start()) if key else -1
     if start < 0:
         return None
-    import json_repair  # noqa: PLC0415 — only broken plans pay for the import
+    import json_repair
 
     found = json_repair.loads(text[start:])
     if isinstance(found, list):
@@ -187,10 +189,12 @@ def _repaired(text: str) -> Any:
     keys = list(found)
     counted_last = "n_tasks" in keys and keys.index("n_tasks") > keys.index("tasks")
     if not (counted_last and _CLOSED.search(text)):
-        found.pop("n_tasks", None)  # only a count that stands behind the tasks, and is closed, shows a broken list whole
+        found.pop(
+            "n_tasks", None
+        )  # only a count that stands behind the tasks, and is closed, shows a broken list whole
     return found
 
 
 def _shown(text: str) -> str:
     flat = " ".join(text.split())
-    return repr(flat if len(flat) <= 80 else flat[:77] + "…")  # noqa: PLR2004 — one line stays one line
+    return repr(flat if len(flat) <= 80 else flat[:77] + "…")

@@ -1,7 +1,8 @@
 """One orchestrator, many workers: plan, run the steps in parallel, merge.
 
-In: a task and a `Desk`. Out: a plan, the steps' texts, the merged answer. Invariant: a failing step never fails the run; it is reported with its
-reason, and what did succeed is merged. Steps run when all they depend on has succeeded, a bounded number at once.
+In: a task and a `Desk`. Out: a plan, the steps' texts, the merged answer. Invariant: a failing step never fails the
+run; it is reported with its reason, and what did succeed is merged. A step runs when all it depends on has succeeded,
+a bounded number at once.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from router.calls import CallOutcome, CallSpec, Desk, events, perform
+from router.attempts import CallOutcome, CallSpec, Desk
+from router.calls import events, perform
 from router.errors import BudgetExceeded, PlanError, RouterError, RunFailed
 from router.ledger.records import StepEnded, StepRow, StepStatus
 from router.plan import PlanCut, merge_messages, parse_plan, planner_messages, worker_messages
@@ -38,6 +40,7 @@ class RunLog:
     warnings: list[str] = field(default_factory=list)
 
     def add(self, outcome: CallOutcome) -> CallOutcome:
+        """Keep a call's receipt and warnings; return the outcome."""
         self.receipts.append(outcome.receipt)
         self.warnings.extend(outcome.warnings)
         return outcome
@@ -65,7 +68,6 @@ async def make_plan(desk: Desk, task: Task, decide: Decide, bounds: SwarmSetting
             problem, room = error, room * 2
         except PlanError as error:
             problem = error
-    assert problem is not None
     raise PlanError(f"{problem}, in {PLAN_TRIES} tries", hint="use another orchestrator, or plan = never")
 
 
@@ -73,10 +75,12 @@ async def run_steps(
     desk: Desk, task: Task, plan: Plan, decide: Decide, bounds: SwarmSettings, log: RunLog
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Run every step of the plan; return the texts and the reasons of failure, both by step id in plan order."""
-    await desk.ledger.write(*(
-        StepRow(desk.run_id, step.step_id, position, step.task_class, step.depends_on)
-        for position, step in enumerate(plan.steps)
-    ))
+    await desk.ledger.write(
+        *(
+            StepRow(desk.run_id, step.step_id, position, step.task_class, step.depends_on)
+            for position, step in enumerate(plan.steps)
+        )
+    )
     places = asyncio.Semaphore(bounds.concurrency)
     running: dict[str, asyncio.Task[CallOutcome | str]] = {}
 
@@ -146,7 +150,9 @@ async def merge(
     parts = list(texts.items())
     sample = 0
     while True:
-        window = _merge_window(desk, decide(asked.model_copy(update={"messages": merge_messages(task.text, ())}), "orchestrator"))
+        window = _merge_window(
+            desk, decide(asked.model_copy(update={"messages": merge_messages(task.text, ())}), "orchestrator")
+        )
         groups = _groups(parts, window - estimate_tokens(task.text))
         merged: list[tuple[str, str]] = []
         for group in groups:

@@ -69,7 +69,7 @@ class Task(BaseModel):
             role = message.get("role")
             if role not in ROLES_OF_MESSAGES:
                 expected = f"one of {', '.join(ROLES_OF_MESSAGES)} is allowed"
-                raise ValueError(f"message {position} has role {role!r}; {expected}")  # noqa: EM102, TRY003 — pydantic's way
+                raise ValueError(f"message {position} has role {role!r}; {expected}")
         return messages
 
     @classmethod
@@ -115,7 +115,7 @@ def _first_fault(error: ValidationError) -> str:
     fault = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in fault["loc"]) or "task"
     given = repr(fault.get("input"))
-    shown = given if len(given) <= 80 else given[:77] + "…"  # noqa: PLR2004 — one line stays one line
+    shown = given if len(given) <= 80 else given[:77] + "…"
     return f"task: {where} is {shown}; {fault['msg']}"
 
 

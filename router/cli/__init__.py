@@ -10,11 +10,13 @@ import os
 import sys
 from collections.abc import Sequence
 
-import click
 import typer
 
 from router.cli import compare, config, demo, explain, import_, report, run, sandbox
 from router.cli.month_option import MonthCommand
+
+_COMPLAINT = typer.BadParameter.__mro__[2]
+"""The parser's base of all complaints: Typer carries its own copy of click and exports only its leaves."""
 
 app = typer.Typer(
     name="router",
@@ -69,25 +71,30 @@ def _run(arguments: list[str]) -> int:
         return int(app(arguments, standalone_mode=False) or 0)
     try:
         return int(app(arguments, standalone_mode=False) or 0)
-    except click.exceptions.Exit as end:
+    except typer.Exit as end:
         return end.exit_code
-    except click.UsageError as error:
-        where = error.ctx.command_path if error.ctx else "router"
-        return _say(error.format_message(), f"see: {where} --help", 2)
-    except click.ClickException as error:
-        return _say(error.format_message(), None, 1)
     except RouterError as error:
         return _say(str(error), error.hint, error.exit_code)
     except PricingError as error:
         return _say(str(error), error.hint, 1)
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         return _say("stopped; what was under way is in the ledger", None, 130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:  # noqa: BLE001 — the last line of defence: one line instead of a traceback
-        kind = type(error).__name__
-        return _say(f"{kind}: {' '.join(str(error).split())[:300]}", "a fault of the program: ROUTER_DEBUG=1 shows where", 1)
+        return _unexpected(error)
+
+
+def _unexpected(error: Exception) -> int:
+    """Say a parser's complaint as wrong usage, and anything else as a fault of the program."""
+    context = getattr(error, "ctx", None)
+    if isinstance(error, _COMPLAINT):
+        where = context.command_path if context else "router"
+        return _say(error.format_message(), f"see: {where} --help", error.exit_code)  # type: ignore[attr-defined]
+    kind = type(error).__name__
+    words = " ".join(str(error).split())[:300]
+    return _say(f"{kind}: {words}", "a fault of the program: ROUTER_DEBUG=1 shows where", 1)
 
 
 def _say(message: str, hint: str | None, code: int) -> int:

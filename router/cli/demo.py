@@ -98,8 +98,15 @@ def _print_pages(settings: Settings) -> None:
     from zoneinfo import ZoneInfo
 
     from pricing import Terms, load_fx
-    from reports import Basis, Exchange, compare_configurations, configurations_named, month_report
-    from reports import named_month, work_of_month
+    from reports import (
+        Basis,
+        Exchange,
+        compare_configurations,
+        configurations_named,
+        month_report,
+        named_month,
+        work_of_month,
+    )
     from router.cli.show import print_page
     from router.client import catalog_of
     from router.ledger import default_url, open_ledger
@@ -115,9 +122,7 @@ def _print_pages(settings: Settings) -> None:
             _say("")
         named = configurations_named(COMPARED, settings, catalog)
         month = named_month(None, ZoneInfo("UTC"), now)
-        work = work_of_month(
-            ledger.reader, month, split=None, catalog=catalog, price_list="vendor", exchange=exchange
-        )
+        work = work_of_month(ledger.reader, month, split=None, catalog=catalog, price_list="vendor", exchange=exchange)
         print_page(compare_configurations(named, work, Basis(catalog, "vendor", None, Terms(), exchange)))
 
 

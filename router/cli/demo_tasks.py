@@ -11,10 +11,8 @@ TASKS: Final = (
     "Classify this review as positive, neutral or negative: 'The battery lasts, the screen does not.'",
     "Classify this ticket as billing, bug or question: 'I was charged twice for October.'",
     "Classify this sentence as a fact or an opinion: 'Lisbon is the loveliest capital of Europe.'",
-    "Summarize in two sentences: 'The committee met on Monday. It heard three proposals, rejected the first for its "
-    "cost, sent the second back for a new timetable, and adopted the third with two amendments.'",
-    "Summarize for an executive: 'Latency rose after the release because the new index was not warmed; a rollback "
-    "restored it within the hour, and the index is now built before traffic is moved.'",
+    "Summarize in one sentence: 'The committee heard three proposals, rejected one, sent one back and adopted one.'",
+    "Summarize for an executive: 'Latency rose after the release, since the index was cold; a rollback restored it.'",
     "Summarize this changelog in one line: 'Fixed a crash on empty input. Added a dry-run flag. Removed Python 3.8.'",
     "Translate to French: 'The meeting has been moved to Thursday afternoon.'",
     "Translate to Japanese: 'Please send the signed contract by the end of the month.'",
@@ -39,15 +37,15 @@ TASKS: Final = (
     "Plan a two-day offsite for twelve people: steps, who does what, and by when.",
 )
 
-_PLACES: Final = (
-    "Lisbon Porto Madrid Seville Bilbao Paris Lyon Nantes Lille Brussels Ghent Bruges Amsterdam Utrecht Delft Berlin "
-    "Leipzig Dresden Hamburg Bremen Munich Vienna Graz Salzburg Zurich Basel Bern Geneva Milan Turin Genoa Venice "
-    "Bologna Florence Rome Naples Bari Palermo Athens Patras Sofia Plovdiv Bucharest Cluj Belgrade Zagreb Split "
-    "Ljubljana Budapest Prague Brno Bratislava Warsaw Krakow Gdansk Vilnius Riga Tallinn Helsinki Turku Stockholm "
-    "Gothenburg Malmo Copenhagen Aarhus Oslo Bergen Reykjavik Dublin Cork Belfast Glasgow Edinburgh York Leeds London "
-    "Bath Bristol Cardiff Oxford Tokyo Osaka Kyoto Nara Sapporo Seoul Busan Taipei Hanoi Bangkok Jakarta Singapore "
-    "Manila Perth Sydney Hobart Auckland Dunedin Lima Quito Bogota"
-).split()
+_PLACES: Final = """
+Lisbon Porto Madrid Seville Bilbao Paris Lyon Nantes Lille Brussels Ghent Bruges Amsterdam Utrecht Delft
+Berlin Leipzig Dresden Hamburg Bremen Munich Vienna Graz Salzburg Zurich Basel Bern Geneva Milan Turin Genoa
+Venice Bologna Florence Rome Naples Bari Palermo Athens Patras Sofia Plovdiv Bucharest Cluj Belgrade Zagreb
+Split Ljubljana Budapest Prague Brno Bratislava Warsaw Krakow Gdansk Vilnius Riga Tallinn Helsinki Turku
+Stockholm Gothenburg Malmo Copenhagen Aarhus Oslo Bergen Reykjavik Dublin Cork Belfast Glasgow Edinburgh
+York Leeds London Bath Bristol Cardiff Oxford Tokyo Osaka Kyoto Nara Sapporo Seoul Busan Taipei Hanoi
+Bangkok Jakarta Singapore Manila Perth Sydney Hobart Auckland Dunedin Lima Quito Bogota
+""".split()  # noqa: SIM905 — a list of 101 quoted words reads worse
 
 
 def swarm_task(workers: int) -> str:

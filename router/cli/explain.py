@@ -17,7 +17,9 @@ def explain(
     file: Annotated[Path | None, typer.Option("--file", "-f", help="Read the task's text from this file.")] = None,
     configuration: Annotated[str | None, typer.Option("--configuration", "-c", help="A named configuration.")] = None,
     model: Annotated[list[str] | None, typer.Option("--model", help="Choose among these; repeatable.")] = None,
-    task_class: Annotated[str | None, typer.Option("--class", help="Class of the task; default: from its text.")] = None,
+    task_class: Annotated[
+        str | None, typer.Option("--class", help="Class of the task; default: from its text.")
+    ] = None,
     max_output_tokens: Annotated[int | None, typer.Option("--max-output-tokens", min=1, help="Limit, tokens.")] = None,
     quality_floor: Annotated[
         float | None, typer.Option("--quality-floor", min=0, max=1, help="Least quality lower bound, 0 to 1.")

@@ -56,17 +56,18 @@ def write_whole(path: Path, text: str) -> None:
     """
     from router.errors import RouterError, WrongUsage
 
-    if not path.parent.is_dir():
-        raise WrongUsage(f"--output: folder {str(path.parent)!r} does not exist", hint="make it, or name another")
-    if path.is_dir():
-        raise WrongUsage(f"--output: {str(path)!r} is a folder; a file is allowed", hint=f"--output {path}/report.txt")
     try:
+        if not path.parent.is_dir():
+            raise WrongUsage(f"--output: folder {str(path.parent)!r} does not exist", hint="make it, or name another")
+        if path.is_dir():
+            raise WrongUsage(f"--output: {str(path)!r} is a folder; a file is allowed", hint=f"{path}/report.txt")
         if path.exists() and not path.is_file():  # a pipe or a device: nothing to keep whole
             path.write_text(text, encoding="utf-8")
         else:
             _replace(path.resolve(), text)
     except OSError as error:
-        raise RouterError(f"--output: {str(path)!r} cannot be written: {error.strerror}") from error
+        hint = "free some space, or name a file in another folder"
+        raise RouterError(f"--output: {str(path)[:200]!r} cannot be written: {error.strerror}", hint=hint) from error
 
 
 def _replace(path: Path, text: str) -> None:

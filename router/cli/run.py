@@ -33,9 +33,15 @@ def run(
     *,
     file: Annotated[Path | None, typer.Option("--file", "-f", help="Read the task's text from this file.")] = None,
     configuration: Annotated[str | None, typer.Option("--configuration", "-c", help="A named configuration.")] = None,
-    model: Annotated[list[str] | None, typer.Option("--model", help="Choose the cheapest of these; repeatable.")] = None,
-    task_class: Annotated[str | None, typer.Option("--class", help="Class of the task; default: from its text.")] = None,
-    plan: Annotated[Planning, typer.Option("--plan", help="Split the task: where it pays, always, never.")] = Planning.AUTO,
+    model: Annotated[
+        list[str] | None, typer.Option("--model", help="Choose the cheapest of these; repeatable.")
+    ] = None,
+    task_class: Annotated[
+        str | None, typer.Option("--class", help="Class of the task; default: from its text.")
+    ] = None,
+    plan: Annotated[
+        Planning, typer.Option("--plan", help="Split the task: where it pays, always, never.")
+    ] = Planning.AUTO,
     run_key: Annotated[
         str | None, typer.Option("--run-key", help="The same key is the same run: it is never paid twice.")
     ] = None,
@@ -87,7 +93,8 @@ async def _run(work: Task, form: RunFormat) -> None:
                 sys.stdout.write(event)
                 sys.stdout.flush()
                 wrote = True
-    assert result is not None
+    if result is None:  # pragma: no cover — a run that does not raise ends in a Result
+        raise AssertionError("a run ended without a result")
     if form is RunFormat.JSON:
         import json
 
@@ -119,7 +126,7 @@ def as_json(result: Result) -> dict[str, Any]:
     whole = asdict(result)
     for sums in (whole["cost"], *whole["calls"]):
         for key in ("list_cost", "settled_cost"):
-            sums[key] = {currency: amount for currency, amount in sums[key]}
+            sums[key] = dict(sums[key])
     shaped: dict[str, Any] = plain(whole)
     return shaped
 

@@ -5,8 +5,6 @@ In: options. Out: a server until Ctrl-C (or SIGTERM); its base URL is the first 
 
 from __future__ import annotations
 
-import asyncio
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,6 +36,8 @@ def sandbox(
 
     Example: router sandbox --port 8080 --fault 'gpt-4.1:latency_ms=200,status=429,first=3,retry_after_s=1'
     """
+    import asyncio
+
     from router.endpoints.sandbox import Sandbox, faults_from_texts
     from router.errors import WrongUsage
 
@@ -52,6 +52,9 @@ def sandbox(
 
 async def _serve(server: Sandbox) -> None:
     """Run a server until it is told to stop."""
+    import asyncio
+    import signal
+
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):

@@ -1,6 +1,6 @@
 """Printing: pages of figures to a stream, receipts and decisions as pages.
 
-In: values of `router`. Out: `Page`s, and text on a stream. Invariant: formatting is the renderers'; nothing is computed.
+In: values of `router`. Out: `Page`s, and text on a stream. Invariant: formatting is the renderers'.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ def receipt_page(result: Result) -> Page:
         *(Fact("settled_cost", "settled", _money(amount, currency), "money") for currency, amount in cost.settled_cost),
         Fact("calls_unpriced", "calls without a known cost", cost.unknown, "count"),
         Fact("calls_partial", "calls with a part unpriced", cost.partial, "count"),
-        *([Fact("possibly_billed_usd", "possibly billed besides", _money(cost.possibly_billed_usd), "money")] * bool(cost.possibly_billed_usd)),
+        *(
+            [Fact("possibly_billed_usd", "possibly billed besides", _money(cost.possibly_billed_usd), "money")]
+            * bool(cost.possibly_billed_usd)
+        ),
     )
     return Page("receipt", f"Receipt of run {result.run_id}", (), (table,), tuple(notes), footer)
 
@@ -112,7 +115,11 @@ def decision_page(decision: Decision, estimate: Estimate | None, *, on_paper: bo
     )
     rows = tuple(_candidate_row(each) for each in decision.candidates)
     table = Table("candidates", "candidates", columns, rows)
-    notes = [Note("warning", f"{each.model}: {each.warning}" if each.model not in each.warning else each.warning) for each in decision.candidates[:1] if each.warning]
+    notes = [
+        Note("warning", f"{each.model}: {each.warning}" if each.model not in each.warning else each.warning)
+        for each in decision.candidates[:1]
+        if each.warning
+    ]
     if on_paper:
         notes.append(Note("note", "no endpoint has a key, so vendors' lists are compared; nothing could be sent"))
     if decision.class_source == "default":
@@ -126,7 +133,9 @@ def decision_page(decision: Decision, estimate: Estimate | None, *, on_paper: bo
         Fact("chosen", "chosen", decision.chosen.model),
     ]
     if estimate is not None and estimate.cost is not None:
-        footer.append(Fact("planned", "done as", f"a plan of {estimate.steps} calls" if estimate.planned else "one call"))
+        footer.append(
+            Fact("planned", "done as", f"a plan of {estimate.steps} calls" if estimate.planned else "one call")
+        )
         footer.append(Fact("estimated_cost_usd", "estimated cost USD", _money(estimate.cost.expected_usd), "money"))
     return Page("decision", f"Decision for a {decision.role} call", (), (table,), tuple(notes), tuple(footer))
 

@@ -2,8 +2,8 @@
 
 In: a `WireRequest`. Out: a `WireResponse`, text deltas, or an `EndpointError`.
 Invariant: one request per call (`max_retries=0`; `num_retries`, which multiplies with it, is never passed).
-litellm loads when the first request is made, takes seconds for it, and is kept quiet: no telemetry, no prints, no prices
-fetched. It hides the streams' end markers; a finish reason of the upstream stands for them here.
+litellm loads when the first request is made, takes seconds for it, and is kept quiet: no telemetry, no prints, no
+prices fetched. It hides the end markers of streams; a finish reason of the upstream stands for them here.
 """
 
 from __future__ import annotations

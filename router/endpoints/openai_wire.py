@@ -13,7 +13,6 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import perf_counter
@@ -22,6 +21,7 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
+from pricing.errors import Fault
 from router.endpoints import failures
 from router.endpoints.failures import Sender
 from router.endpoints.openai_format import StreamedAnswer, request_body, whole_answer
@@ -120,7 +120,7 @@ class OpenAIEndpoint:
             answer = StreamedAnswer()
             first_token_s = None
             async for event in self._events(response, outgoing.sender, watch):
-                text = answer.take(_event(outgoing.sender, event), event)
+                text = answer.take(_payload(outgoing.sender, event), event)
                 if first_token_s is None and answer.has_tokens:
                     first_token_s = perf_counter()
                 if text:
@@ -128,7 +128,7 @@ class OpenAIEndpoint:
             ended_s = perf_counter()
             if not answer.has_chunks:
                 raise outgoing.sender.failure("malformed", "a stream with nothing but its end marker")
-            await _settle(response)
+            await drain(response)
             stated_ms = response.headers.get(_PROCESSING_HEADER)
             timings = watch.timings(ended_s, stated_ms, first_token_s, streamed=True)
             yield answer.finish(timings, response.status)
@@ -285,11 +285,6 @@ def _most_bytes(response: aiohttp.ClientResponse) -> int:
     return MOST_BODY_BYTES if response.status < 300 else MOST_ERROR_BYTES
 
 
-async def _settle(response: aiohttp.ClientResponse) -> None:
-    with suppress(TimeoutError):
-        await drain(response)
-
-
 def _base_url(name: str, text: str | None) -> URL:
     problem = "is not set"
     if text:
@@ -301,8 +296,6 @@ def _base_url(name: str, text: str | None) -> URL:
             if url.scheme in ("http", "https") and url.host and not url.user and not url.password:
                 return url
             problem = "must be http:// or https://, with a host and without a user name"
-    from pricing.errors import Fault
-
     raise ConfigError((Fault("router.toml", None, f"endpoints.{name}.base_url {problem}"),))
 
 
@@ -335,9 +328,6 @@ def _payload(sender: Sender, raw: bytes) -> Mapping[str, Any]:
     if payload.get("error") and not payload.get("choices"):
         raise failures.from_error_object(sender, payload["error"])
     return payload
-
-
-_event = _payload
 
 
 def _quoted(raw: bytes) -> str:

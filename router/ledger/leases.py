@@ -51,12 +51,13 @@ def final_answer_key(run_id: str) -> str:
     return f"run:{run_id}"
 
 
-def claim(connection: sa.Connection, run: RunStarted) -> ClaimResult:
+def claim(connection: sa.Connection, run: RunStarted, dead_owner: str | None = None) -> ClaimResult:
     """Insert the run, or say what there is under its key; take it over where nobody works on it any more.
 
     Args:
         connection: in a transaction of its own.
         run: its `started_us` is the instant that leases are compared with.
+        dead_owner: an owner that is known to be gone, whose lease counts as over; None: none is.
 
     Raises:
         WrongUsage: the key belongs to a run of another task or configuration; that run is left as it is.
@@ -70,10 +71,12 @@ def claim(connection: sa.Connection, run: RunStarted) -> ClaimResult:
     if inserted:
         return ClaimResult("new", run.run_id, "running", run.request_hash, run.owner, run.lease_until_us)
     query = sa.select(runs).where(runs.c.run_key == row["run_key"]).with_for_update()
-    return _claim_known(connection, run, connection.execute(query).mappings().one())
+    return _claim_known(connection, run, connection.execute(query).mappings().one(), dead_owner)
 
 
-def _claim_known(connection: sa.Connection, run: RunStarted, known: sa.RowMapping) -> ClaimResult:
+def _claim_known(
+    connection: sa.Connection, run: RunStarted, known: sa.RowMapping, dead_owner: str | None
+) -> ClaimResult:
     if None not in (run.request_hash, known["request_hash"]) and run.request_hash != known["request_hash"]:
         message = (
             f"run key {run.run_key!r}: it belongs to run {known['run_id']}, which had another task or configuration"
@@ -81,7 +84,8 @@ def _claim_known(connection: sa.Connection, run: RunStarted, known: sa.RowMappin
         raise WrongUsage(message, hint="use another run key for another task")
     if known["status"] in {"succeeded", "partial"}:
         return _found("finished", known, answer=find_answer(connection, final_answer_key(known["run_id"])))
-    if known["status"] == "running" and (known["lease_until_us"] or 0) > run.started_us:
+    alive = (known["lease_until_us"] or 0) > run.started_us and (dead_owner is None or known["owner"] != dead_owner)
+    if known["status"] == "running" and alive:
         return _found("held", known)
     taken: dict[str, Any] = {"status": "running", "ended_us": None, "error": None}
     lease = {"owner": run.owner, "lease_until_us": run.lease_until_us}

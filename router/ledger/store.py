@@ -82,11 +82,12 @@ class Ledger:
         rows = rows_of(records)
         return int(self._writer.submit(job=lambda connection: execute_rows(connection, rows)).result())
 
-    async def claim_run(self, run: RunStarted) -> ClaimResult:
+    async def claim_run(self, run: RunStarted, dead_owner: str | None = None) -> ClaimResult:
         """Start a run, or learn what there is under its run key.
 
         Args:
             run: with its owner and lease; without a run key it is simply inserted.
+            dead_owner: an owner that is known to be gone, whose lease counts as over; None: none is.
 
         Raises:
             WrongUsage: its run key belongs to another task or configuration.
@@ -94,7 +95,7 @@ class Ledger:
         """
         from router.ledger.leases import claim
 
-        result: ClaimResult = await self._writer.submit_async(job=lambda connection: claim(connection, run))
+        result: ClaimResult = await self._writer.submit_async(job=lambda connection: claim(connection, run, dead_owner))
         return result
 
     async def renew_lease(self, run_id: str, owner: str, lease_until_us: int) -> bool:

@@ -1,6 +1,6 @@
 """The choice itself: weigh every offer for one request, take the cheapest that fits.
 
-In: a `Market`, a `Need`, the models to choose from. Out: a `Decision` with every candidate, its numbers and why it lost.
+In: a `Market`, a `Need`, models. Out: a `Decision` with every candidate, its numbers and why it lost.
 Invariant: pure, and never by list price: candidates are ranked by the expected settled cost of *this* request.
 """
 
@@ -46,9 +46,7 @@ class Need:
     latency_objective_s: float | None = None
 
 
-def choose(
-    market: Market, need: Need, models: Iterable[str], *, configuration: str, policy_version: str
-) -> Decision:
+def choose(market: Market, need: Need, models: Iterable[str], *, configuration: str, policy_version: str) -> Decision:
     """Return the cheapest offer of the models that fits the need.
 
     Args:
@@ -66,7 +64,7 @@ def choose(
     chosen = ranked[0]
     if chosen.lost is not None:
         raise _nobody(ranked, need, configuration)
-    losers = tuple(_lost_on_cost(each, chosen) for each in ranked[1:])
+    losers = tuple(_lost_on_cost(each, chosen, market) for each in ranked[1:])
     return Decision(
         configuration=configuration,
         policy_version=policy_version,
@@ -84,16 +82,23 @@ def _rank(candidate: Candidate) -> tuple[bool, bool, Decimal]:
     return candidate.lost is not None, cost is None, cost.expected_usd if cost else Decimal(0)
 
 
-def _lost_on_cost(candidate: Candidate, chosen: Candidate) -> Candidate:
+def _lost_on_cost(candidate: Candidate, chosen: Candidate, market: Market) -> Candidate:
     if candidate.lost is not None:
         return candidate
     if candidate.cost is None or chosen.cost is None:
-        return replace(candidate, lost="its price is not known, so it cannot be compared")
+        return replace(candidate, lost=_unpriced(market, candidate))
     if candidate.cost.expected_usd == chosen.cost.expected_usd:
         return replace(candidate, lost="costs the same and stands later in the list")
     if chosen.cost.expected_usd == 0:
         return replace(candidate, lost="dearer for this request")
     return replace(candidate, lost=f"{candidate.cost.expected_usd / chosen.cost.expected_usd:.2f} × the cost")
+
+
+def _unpriced(market: Market, candidate: Candidate) -> str:
+    retired_at = market.retired_at(candidate.model, candidate.price_list)
+    if retired_at is not None:
+        return f"no price: {candidate.price_list} retired it on {retired_at:%Y-%m-%d}"
+    return f"a price it needs is not on the list {candidate.price_list}, so it cannot be compared"
 
 
 def _weigh(market: Market, need: Need, offer: Offer) -> Candidate:
@@ -129,7 +134,7 @@ def _unfit(market: Market, need: Need, candidate: Candidate, info: ModelInfo | N
             return f"context of {window:,} tokens is less than the {needed:,} needed"
     if need.quality_floor is not None:
         if candidate.quality_bound is None:
-            return f"no published quality for {need.task_class}, so the floor {need.quality_floor:.2f} is not shown to be met"
+            return f"no published quality for {need.task_class} shows it to meet the floor {need.quality_floor:.2f}"
         if candidate.quality_bound < need.quality_floor:
             return f"quality bound {candidate.quality_bound:.3f} is below the floor {need.quality_floor:.3f}"
     if need.latency_objective_s is not None and (candidate.latency_s or 0) > need.latency_objective_s:
@@ -138,10 +143,10 @@ def _unfit(market: Market, need: Need, candidate: Candidate, info: ModelInfo | N
 
 
 def _warning(market: Market, offer: Offer, info: ModelInfo | None) -> str | None:
-    if offer.price_list in market.catalog.lists:
-        prices = market.catalog.price_set(offer.model, offer.price_list, market.at, last_list=offer.last_list)
-        if prices is not None and prices.retired_at is not None:
-            return f"{offer.model} was retired on {prices.retired_at:%Y-%m-%d}; priced at its last list"
+    retired_at = market.retired_at(offer.model, offer.price_list)
+    if retired_at is not None:
+        how = "priced at its last list" if offer.last_list else "its calls are unpriced"
+        return f"{offer.model} was retired on {retired_at:%Y-%m-%d}; {how}"
     if info is not None and info.announced_shutdown is not None and info.announced_shutdown <= market.at.date():
         return f"{offer.model}: its vendor announced its end for {info.announced_shutdown}"
     return None

@@ -116,6 +116,13 @@ class Market:
                 return self.catalog.info(model, name)
         return None
 
+    def retired_at(self, model: str, price_list: str) -> datetime | None:
+        """Return since when the list has no price for the model that it once sold, or None."""
+        if price_list not in self.catalog.lists or model not in self.catalog.models(price_list):
+            return None
+        last = self.catalog.price_set(model, price_list, self.at, last_list=True)
+        return last.retired_at if last else None
+
     def usd(self, amount: Decimal, currency: str) -> Decimal | None:
         """Return the amount in USD at the rate of the day, or None where there is no usable rate."""
         if currency == "USD":

@@ -1,4 +1,4 @@
-"""litellm as an endpoint, through litellm itself against the stand-in server. Importing litellm takes seconds: once, here."""
+"""litellm as an endpoint, through litellm itself against the stand-in server; its import takes seconds, once."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def test_send_and_stream_agree(sandbox: Sandbox, capfd: pytest.CaptureFixt
         ("mumbles", "malformed", None, True),
     ],
 )
-async def test_failures_of_send(  # noqa: PLR0917 - columns
+async def test_failures_of_send(
     sandbox: Sandbox,
     capfd: pytest.CaptureFixture[str],
     model: str,

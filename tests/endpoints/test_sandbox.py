@@ -77,7 +77,7 @@ async def test_answers_are_20_to_200_tokens_long(http: aiohttp.ClientSession, ve
 
 
 async def test_tokens_are_four_characters_each_rounded_up(http: aiohttp.ClientSession) -> None:
-    """Rendered: "system\\nBe brief\\n" is 16 characters, "user\\nHi you\\n" 12: 28 / 4 = 7; with one more, 8."""
+    """Rendered: "system", "Be brief" and two newlines: 16 characters; "user", "Hi you" and two: 12; 28 / 4 = 7."""
     async with Sandbox() as sandbox:
         _, answer = await ask(http, sandbox, body("Hi you", system="Be brief"))
         _, longer = await ask(http, sandbox, body("Hi you!", system="Be brief"))
@@ -90,15 +90,15 @@ async def test_tokens_are_four_characters_each_rounded_up(http: aiohttp.ClientSe
 async def test_max_tokens_cuts(http: aiohttp.ClientSession) -> None:
     async with Sandbox() as sandbox:
         whole = await said(http, sandbox, body())
-        for name in ("max_tokens", "max_completion_tokens"):
-            _, answer = await ask(http, sandbox, body(**{name: 5}))
+        for limited in (body(max_tokens=5), body(max_completion_tokens=5)):
+            _, answer = await ask(http, sandbox, limited)
             choice = answer["choices"][0]
             assert (choice["finish_reason"], answer["usage"]["completion_tokens"]) == ("length", 5)
             assert choice["message"]["content"] == whole[:20]
 
 
 async def test_a_thousand_token_prefix_is_cached_once_it_was_answered(http: aiohttp.ClientSession) -> None:
-    """ "user\\n" and the closing newline are 6 characters: 1,300 tokens = 5,200 characters = a text of 5,194.
+    """Around the text stand "user" and two newlines, 6 characters: 1,300 tokens = 5,200 characters = a text of 5,194.
 
     1,024 + 2 x 128 = 1,280 is the last step within 1,300.
     """
@@ -194,9 +194,11 @@ def test_the_openai_sdk_takes_it_for_openai() -> None:
             assert [model.id for model in client.models.list()] == ["gpt-4.1"]
             with pytest.raises(openai.NotFoundError):
                 client.chat.completions.create(model="gpt-9", messages=messages)
-        with openai.OpenAI(base_url=sandbox.base_url, api_key="sk-bad", max_retries=0) as stranger:
-            with pytest.raises(openai.AuthenticationError):
-                stranger.chat.completions.create(model="gpt-4.1", messages=messages)
+        with (
+            openai.OpenAI(base_url=sandbox.base_url, api_key="sk-bad", max_retries=0) as stranger,
+            pytest.raises(openai.AuthenticationError),
+        ):
+            stranger.chat.completions.create(model="gpt-4.1", messages=messages)
     text = whole.choices[0].message.content
     assert text
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == text
@@ -324,7 +326,7 @@ async def test_another_model_name_and_no_usage(http: aiohttp.ClientSession) -> N
 async def test_bad_plans_once(http: aiohttp.ClientSession, how: Any, is_json: bool) -> None:  # noqa: FBT001
     async with Sandbox(faults={"*": Fault(bad_plan=how, first=1)}) as sandbox:
         bad = await said(http, sandbox, body("3 parts", system=PLANNER))
-        with pytest.raises(ValueError, match="Expecting|Unterminated|char"):
+        with pytest.raises(ValueError, match=r"line 1 column"):
             json.loads(bad)
         good = await said(http, sandbox, body("3 parts", system=PLANNER))
     assert json.loads(good)["n_tasks"] == 3

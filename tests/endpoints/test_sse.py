@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,7 +58,7 @@ def test_law_splitting_anywhere_changes_nothing(
     comment = b": still here" + newline if comments else b""
     sent = b"".join(comment + b"data: " + item + newline + newline for item in data) + b"\n"
     edges = sorted({0, len(sent), *(cut for cut in cuts if cut < len(sent))})
-    assert read([sent[start:end] for start, end in zip(edges, edges[1:], strict=False)]) == data
+    assert read([sent[start:end] for start, end in pairwise(edges)]) == data
 
 
 def test_an_event_without_end_is_refused_at_the_bound() -> None:

@@ -126,9 +126,7 @@ async def test_where_the_time_went(
     watch = Watch(1, 1)
     watch.started_s, watch.sent_s, watch.answered_s = 0.0, 0.010, 0.050
     timings = watch.timings(0.070, stated_ms, 0.055 if streamed else None, streamed=streamed)
-    assert (timings.network_us, timings.inference_us) == (
-        pytest.approx(network_us, abs=2),
-        pytest.approx(inference_us, abs=2),
-    )
+    assert timings.network_us == pytest.approx(network_us, abs=2)
+    assert timings.inference_us == pytest.approx(inference_us, abs=2)
     assert timings.network_us + timings.inference_us == timings.latency_us == pytest.approx(70_000, abs=1)
     assert timings.ttft_us == (pytest.approx(55_000, abs=1) if streamed else None)

@@ -81,9 +81,8 @@ def test_azure_rows_keep_their_own_dates_without_a_start(catalog: Catalog, tmp_p
 def test_a_second_import_adds_nothing(ledger: Ledger, catalog: Catalog, tmp_path: Path) -> None:
     path = _write(tmp_path, MOONCAKE)
     first = _import(ledger, path, catalog)
-    second = _import(
-        ledger, path.rename(tmp_path / "other name"), catalog, configuration="other", model="openai/gpt-4.1"
-    )
+    moved = path.rename(tmp_path / "other name")
+    second = _import(ledger, moved, catalog, configuration="other", model="openai/gpt-4.1")
     assert (second.added, second.skipped, second.import_id) == (0, 3, first.import_id)
     assert _import(ledger, moved, catalog, model="gpt-4.1-mini").added == 3
     assert _import(ledger, moved, catalog, start=START + timedelta(days=1)).added == 3

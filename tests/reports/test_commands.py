@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -27,7 +26,7 @@ app.command("compare", cls=MonthCommand)(compare)
 
 
 @pytest.fixture(autouse=True)
-def _ledger(tmp_path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _ledger(tmp_path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make a ledger with one call of today, set it, and stand in an empty folder."""
     url = f"sqlite:///{tmp_path}/ledger.db"
     monkeypatch.setenv("ROUTER_DATABASE_URL", url)
@@ -35,7 +34,6 @@ def _ledger(tmp_path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -
     with open_ledger(url) as ledger:
         usage = Usage(uncached_input_tokens=1_000_000, plain_output_tokens=100_000)
         write(ledger, catalog, Scene(at=datetime.now(UTC), usage=usage, model="gpt-4.1"))
-    yield
 
 
 def router(*arguments: str) -> Result:
@@ -73,11 +71,8 @@ def test_the_current_month(arguments: list[str]) -> None:
     result = router(*arguments)
     assert result.exit_code == 0, result.output
     assert "\x1b" not in result.stdout
-    assert [line.split() for line in result.stdout.splitlines() if line.startswith("gpt-4.1")][0][-3:] == [
-        "2.80",
-        "100.0",
-        "%",
-    ]
+    first = next(line for line in result.stdout.splitlines() if line.startswith("gpt-4.1"))
+    assert first.split()[-3:] == ["2.80", "100.0", "%"]
 
 
 def test_json_on_stdout_is_json_and_nothing_else() -> None:
@@ -104,7 +99,7 @@ def test_output_goes_to_a_file_that_is_replaced_whole(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written_is_said_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    with pytest.raises(WrongUsage, match="--output: folder '.*nowhere' does not exist"):
+    with pytest.raises(WrongUsage, match=r"--output: folder '.*nowhere' does not exist"):
         write_whole(tmp_path / "nowhere" / "report.txt", "text")
     with pytest.raises(WrongUsage, match="is a folder; a file is allowed"):
         write_whole(tmp_path, "text")

@@ -30,13 +30,15 @@ def month_page(ledger: Ledger, catalog: Catalog, fx: FxTable) -> Page:
     """Return a month that has a bit of everything."""
     day = datetime(2026, 10, 14, 9, 30, tzinfo=UTC)
     usage = Usage(uncached_input_tokens=1_200, cache_read_tokens=1_024, plain_output_tokens=300, reasoning_tokens=20)
-    times = {
-        "latency_us": 1_234_567,
-        "queue_us": 2_500,
-        "network_us": 38_000,
-        "inference_us": 1_190_000,
-        "state_us": 900,
-    }
+    answered = Scene(
+        at=day,
+        usage=usage,
+        latency_us=1_234_567,
+        queue_us=2_500,
+        network_us=38_000,
+        inference_us=1_190_000,
+        state_us=900,
+    )
     relay = Terms(settlement_currency="CNY", settlement_rate=Decimal(1))
     write(
         ledger,
