@@ -171,7 +171,7 @@ def _rated(portion: Portion, prices: PriceSet | None, at: datetime) -> Iterable[
     quantities: dict[str, Fraction] = {}
     for bucket, quantity in portion.tokens.items():
         component = COMPONENT_OF[bucket]
-        if False:
+        if component == "reasoning" and "reasoning" not in rates:
             component = "output"
         quantities[component] = quantities.get(component, Fraction(0)) + quantity
     for component, quantity in quantities.items():

@@ -177,7 +177,7 @@ class Router:
         for endpoint in endpoints.values():
             await endpoint.aclose()
         if ledger is not None:
-            await asyncio.to_thread(ledger.close)
+            ledger.close()  # not in a thread: at the interpreter's exit no thread can be had any more
 
     async def __aenter__(self) -> Self:
         """Return the router; it is closed at the end of the block."""

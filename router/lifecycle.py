@@ -16,6 +16,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -64,15 +65,20 @@ class RunAbout:
 
 def owner_id() -> str:
     """Return who this process is: host, boot and process id, so that a dead owner can be told from a live one."""
+    return f"{_machine()}/{os.getpid()}"
+
+
+@cache
+def _machine() -> str:
     boot = Path("/proc/sys/kernel/random/boot_id")
     booted = boot.read_text(encoding="ascii").strip() if boot.is_file() else "-"
-    return f"{socket.gethostname()}/{booted}/{os.getpid()}"
+    return f"{socket.gethostname()}/{booted}"
 
 
 def is_gone(owner: str) -> bool:
     """Return whether an owner is a process of this machine, since it was started, that no longer runs."""
     place, _, process = owner.rpartition("/")
-    if place != owner_id().rpartition("/")[0] or not process.isdigit():
+    if place != _machine() or not process.isdigit():
         return False
     try:
         os.kill(int(process), 0)
@@ -260,7 +266,9 @@ async def _single(
     Raises:
         CallFailed: it failed for good.
     """
-    decision = decide_task(desk.market, settings, about.task)
+    decision = about.estimate.decision
+    if about.estimate.planned:
+        decision = decide_task(desk.market, settings, about.task)
     async with aclosing(events(desk, call_spec(decision, about.task), stream=stream)) as happening:
         async for event in happening:
             if isinstance(event, str):

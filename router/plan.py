@@ -78,10 +78,10 @@ def worker_messages(step: Step, results: Mapping[str, str]) -> tuple[Mapping[str
 def merge_messages(text: str, results: Iterable[tuple[str, str]]) -> tuple[Mapping[str, Any], ...]:
     """Return the messages that ask an orchestrator to merge `results`, (step id, text) pairs, for the task `text`."""
     body = "\n\n".join(f"[{name}]\n{answer}" for name, answer in results)
-    system = f"{MERGE_ORDER} Keep every fact, say nothing that is not in them, and do not mention the steps."
+    system = "You merge partial results: keep every fact, say nothing that is not in them, do not mention the steps."
     return (
         {"role": "system", "content": system},
-        {"role": "user", "content": f"Task:\n{text}\n\nResults:\n\n{body}"},
+        {"role": "user", "content": f"Task:\n{text}\n\n{MERGE_ORDER}\n\n{body}"},
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Self
 
+from pricing.prices import PriceSet
 from router.ledger.records import Answer, AttemptRow, RunStarted
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Ledger:
         self._writer = Writer(for_writing(engine))
         self._reader = Reader(engine)
         self._name = shown(engine.url)
+        self._price_sets: set[str] = set()  # ids known to be on record: they are immutable, so once is enough
 
     def __repr__(self) -> str:
         return f"Ledger({self._name})"
@@ -65,7 +67,9 @@ class Ledger:
         """
         from router.ledger.rows import rows_of
 
-        await self._writer.submit_async(rows_of(records))
+        new = [each for each in records if not (isinstance(each, PriceSet) and each.id in self._price_sets)]
+        await self._writer.submit_async(rows_of(new))
+        self._price_sets.update(each.id for each in new if isinstance(each, PriceSet))
 
     def write_now(self, *records: Record) -> int:
         """Write records in a transaction of their own; return how many rows were added or changed. For threads.

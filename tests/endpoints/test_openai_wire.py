@@ -399,10 +399,11 @@ async def test_no_answer_in_time(pieces: list[bytes]) -> None:
     assert asyncio.get_running_loop().time() - started < 2
 
 
+@pytest.mark.parametrize("said", ["", "a"])
 @pytest.mark.parametrize("idle", [b"", b": keep-alive\n\n"])
-async def test_a_stream_that_falls_silent_times_out_though_comments_go_on(idle: bytes) -> None:
+async def test_a_stream_that_falls_silent_times_out_though_comments_go_on(idle: bytes, said: str) -> None:
     async def script(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(STREAM_HEAD + chunked(text_event("a"), 4096)[0])
+        writer.write(STREAM_HEAD + b"".join(chunked(text_event(said) if said else b"", 4096)))
         for _ in range(60):
             writer.writelines(chunked(idle, 4096))
             await writer.drain()
@@ -410,7 +411,7 @@ async def test_a_stream_that_falls_silent_times_out_though_comments_go_on(idle: 
 
     started = asyncio.get_running_loop().time()
     error, text, _ = await failing_stream(script, read_timeout_s=0.3)
-    assert (error.kind, text) == ("timeout", "a")
+    assert (error.kind, text) == ("timeout", said)
     assert asyncio.get_running_loop().time() - started < 2
 
 

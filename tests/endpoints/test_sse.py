@@ -27,6 +27,7 @@ def read(chunks: list[bytes]) -> list[bytes]:
         (b": OPENROUTER PROCESSING\n\ndata: a\n\n", [b"a"]),
         (b"event: message\nid: 7\nretry: 10\ndata: a\n\n", [b"a"]),
         (b"data: a\ndata: b\n\n", [b"a\nb"]),
+        (b"data: a\r\ndata: b\r\n\r\n", [b"a\nb"]),
         (b"data\n\n", [b""]),
         (b"\n\n\ndata: a\n\n\n\n", [b"a"]),
         (b"\xef\xbb\xbfdata: a\n\n", [b"a"]),

@@ -131,6 +131,11 @@ def test_a_monthly_estimate_in_yuan_at_one_to_one(catalog: Catalog) -> None:
     assert totals(page) == [Fraction(number) for number in ("2.1", "12.5", "6", "75")]
 
 
+def test_a_discount_lowers_what_is_paid(catalog: Catalog) -> None:
+    page = by_hand(["gpt-4.1"], catalog, terms=Terms(discount_share=Decimal("0.15")))
+    assert totals(page) == [Fraction("21.76")]  # 85 % of 25.60
+
+
 def test_what_a_list_does_not_publish_is_unpriced_counted_and_compared_with_nothing(catalog: Catalog) -> None:
     page = by_hand(("all-gpt-4.1", "hybrid"), catalog, input_tokens=8_000_000, split=Split(1, 5), price_list="relay")
     table = page.table("configurations")

@@ -102,6 +102,10 @@ def test_amounts_are_converted_at_the_rate_of_each_calls_own_day(ledger: Ledger,
     )
     total = report(ledger, catalog, fx, currency="JPY").table("lines")
     assert total.total_of("list_cost") == Money(Fraction("2.8") * 150 + Fraction("2.8") * 160, "JPY")
+    # In Tokyo both calls are on 2 October; the rate is still that of each call's UTC day.
+    days = report(ledger, catalog, fx, currency="JPY", by="day", zone="Asia/Tokyo").table("lines")
+    assert days.rows[0][0] == "2026-10-02"
+    assert days.column("list_cost") == (total.total_of("list_cost"),)
     assert total.total_of("settled_cost") == Money(Fraction("2.8") * 150 + Fraction("2.8") * 20, "JPY")
 
 

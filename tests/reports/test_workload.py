@@ -94,6 +94,12 @@ def test_law_the_mean_request_is_in_the_tier_of_every_request_of_its_group(reque
     assert {name for name in BUCKETS if counts[name]} == {name for name in BUCKETS if getattr(size, name)}
 
 
+def test_a_mean_that_rounding_would_bring_below_a_threshold_stays_above_it() -> None:
+    # Two requests of 200,001 input tokens: the means of their halves are 100,000.5 each.
+    counts = {"uncached_input_tokens": 200_001, "cache_read_tokens": 200_001}
+    assert mean_size(counts, 2).input_tokens == 200_001
+
+
 @given(COUNTS, st.integers(0, 9), st.integers(1, 9))
 def test_law_splitting_keeps_every_token(requests: list[Usage], orchestrator: int, worker: int) -> None:
     counts = {name: sum(getattr(request, name) for request in requests) for name in BUCKETS}

@@ -115,7 +115,6 @@ def test_a_worker_sees_the_results_it_depends_on_and_nothing_else() -> None:
 
 
 def test_the_merge_names_every_result() -> None:
-    system, user = merge_messages("the task", [("a", "A!"), ("b", "B!")])
+    _, user = merge_messages("the task", [("a", "A!"), ("b", "B!")])
 
-    assert "Merge the results below into one answer." in system["content"]
-    assert user["content"] == "Task:\nthe task\n\nResults:\n\n[a]\nA!\n\n[b]\nB!"
+    assert user["content"] == "Task:\nthe task\n\nMerge the results below into one answer.\n\n[a]\nA!\n\n[b]\nB!"
