@@ -18,6 +18,8 @@ from router.cli.month_option import MonthCommand
 _COMPLAINT = typer.BadParameter.__mro__[2]
 """The parser's base of all complaints: Typer carries its own copy of click and exports only its leaves."""
 
+INTERRUPTED = 130
+
 app = typer.Typer(
     name="router",
     help="Route LLM work to the cheapest models that are good enough, and keep the receipt of every call.",
@@ -68,22 +70,25 @@ def _run(arguments: list[str]) -> int:
     from router.errors import RouterError
 
     if os.environ.get("ROUTER_DEBUG"):
-        return int(app(arguments, standalone_mode=False) or 0)
+        return int(app(arguments, prog_name="router", standalone_mode=False) or 0)
     try:
-        return int(app(arguments, standalone_mode=False) or 0)
-    except typer.Exit as end:
-        return end.exit_code
+        code = int(app(arguments, prog_name="router", standalone_mode=False) or 0)
+        return _stopped() if code == INTERRUPTED else code  # the parser turns Ctrl-C into its code
     except RouterError as error:
         return _say(str(error), error.hint, error.exit_code)
     except PricingError as error:
         return _say(str(error), error.hint, 1)
     except (KeyboardInterrupt, typer.Abort):
-        return _say("stopped; what was under way is in the ledger", None, 130)
+        return _stopped()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:  # noqa: BLE001 — the last line of defence: one line instead of a traceback
         return _unexpected(error)
+
+
+def _stopped() -> int:
+    return _say("stopped; what was under way is in the ledger", None, INTERRUPTED)
 
 
 def _unexpected(error: Exception) -> int:

@@ -145,7 +145,9 @@ def text_of(task: str | None, file: Path | None) -> str:
         try:
             return file.read_text(encoding="utf-8-sig")
         except OSError as error:
-            raise WrongUsage(f"--file: {str(file)!r} cannot be read: {error.strerror}") from None
+            raise WrongUsage(
+                f"--file: {str(file)!r} cannot be read: {error.strerror}", hint="name a readable file"
+            ) from None
         except UnicodeDecodeError:
             raise WrongUsage(f"--file: {str(file)!r} is not UTF-8 text", hint="save it as UTF-8") from None
     if task is not None and task != "-":
@@ -155,7 +157,7 @@ def text_of(task: str | None, file: Path | None) -> str:
     try:
         return sys.stdin.buffer.read().decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise WrongUsage("task: standard input is not UTF-8 text") from None
+        raise WrongUsage("task: standard input is not UTF-8 text", hint="convert it to UTF-8 first") from None
 
 
 def _tags(pairs: list[str]) -> dict[str, str]:

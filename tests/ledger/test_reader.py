@@ -69,6 +69,7 @@ def test_an_empty_span_has_no_groups(ledger: Ledger, sample: Any) -> None:
     assert ledger.reader.usage_groups(OCTOBER_US + 1, OCTOBER_US + 2) == ()
     assert ledger.reader.usage_groups(OCTOBER_US + 1, OCTOBER_US + 2, ["role"]) == ()
     assert len(ledger.reader.usage_groups(OCTOBER_US, OCTOBER_US + 1)) == 1  # half-open: its first instant is in it
+    assert ledger.reader.usage_groups(OCTOBER_US - 1, OCTOBER_US) == ()  # and its last is not
 
 
 def test_an_unknown_group_names_near_misses(ledger: Ledger) -> None:

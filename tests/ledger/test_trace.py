@@ -228,6 +228,21 @@ def test_a_retired_model_is_unpriced_after_its_end_and_priced_before(
     assert {group.key: group.sums["cost_unknown"] for group in groups} == {("exact",): 0, ("unknown",): 2}
 
 
+def test_a_price_that_changes_on_the_way_holds_from_its_instant(ledger: Ledger, tmp_path: Path) -> None:
+    change = START + timedelta(seconds=1)
+    common = {"model": "gpt-4.1", "url": "https://example.com/prices", "source": "contract", "checked": START.date()}
+    prices = [
+        {**common, "input": "1", "output": "1", "effective_to": change},
+        {**common, "input": "3", "output": "3", "effective_from": change},
+    ]
+    meta = {"list": "contract", "kind": "relay", "currency": "USD"}
+    catalog = load_catalog(inline={"meta": meta, "models": [{"id": "gpt-4.1"}], "prices": prices})
+    result = _import(ledger, _write(tmp_path, MOONCAKE), catalog, price_list="contract")
+    # 1,100 tokens at 1 per Mtok at 0 s; 2,001 at 3 per Mtok at 1.5 s: 0.0011 + 0.006003.
+    assert (result.unpriced, result.list_cost) == (0, (Amount("USD", Decimal("0.007103")),))
+    assert len(ledger.reader.usage_groups(*ALL, ["price_set_id"])) == 2
+
+
 def test_the_kimi_trace_as_all_gpt_4_1(ledger: Ledger, catalog: Catalog, shared: Path) -> None:
     path = shared / "data" / "traces" / "mooncake_conversation.jsonl"
     seen: list[tuple[int, int]] = []
