@@ -54,7 +54,7 @@ def work_of_month(
     """
     when = (
         "day"
-        if True or changes_at_midnight(catalog, price_list, at_us(month.start_us), at_us(month.end_us))
+        if changes_at_midnight(catalog, price_list, at_us(month.start_us), at_us(month.end_us))
         else "quarter_hour"
     )
     frame = usage_frame(reader, month.start_us, month.end_us, ("role", "task_class", "context_tier", when))

@@ -9,7 +9,7 @@ The names load what they need when they are first used, so that `import router` 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from router.client import Router
@@ -36,14 +36,14 @@ __all__ = [
 _HOMES = {"Router": "router.client"} | dict.fromkeys(("aroute", "astream", "decide", "estimate", "route"), "router.run")
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Return a public name from its module (PEP 562), once; afterwards it is an ordinary attribute."""
     if name not in __all__:
         message = f"module 'router' has no attribute {name!r}"
         raise AttributeError(message)
     from importlib import import_module
 
-    value = getattr(import_module(_HOMES.get(name, "router.task")), name)
+    value: object = getattr(import_module(_HOMES.get(name, "router.task")), name)
     globals()[name] = value
     return value
 

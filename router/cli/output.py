@@ -11,7 +11,7 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from reports.page import Page
@@ -91,10 +91,14 @@ def _umask() -> int:
     return mask
 
 
+def printable_on(stream: TextIO, text: str) -> str:
+    """Return the text as the stream's encoding can write it: a character it does not have becomes `?`."""
+    encoding = stream.encoding or "utf-8"
+    return text.encode(encoding, errors="replace").decode(encoding)
+
+
 def _print(text: str) -> None:
-    """Print to stdout; a character that its encoding does not have becomes `?` instead of an error."""
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, errors="replace").decode(encoding))
+    sys.stdout.write(printable_on(sys.stdout, text))
     sys.stdout.flush()
 
 
@@ -103,4 +107,4 @@ def _print_words(page: Page) -> None:
     from reports.render.sections import fact_text, fill
 
     lines = [*(f"{note.kind}: {fill(note)}" for note in page.notes), *(fact_text(fact) for fact in page.footer)]
-    sys.stderr.write("\n".join(lines).encode("utf-8", errors="replace").decode() + "\n")
+    sys.stderr.write(printable_on(sys.stderr, "\n".join(lines) + "\n"))

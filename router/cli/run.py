@@ -77,6 +77,7 @@ def run(
 
 
 async def _run(work: Task, form: RunFormat) -> None:
+    from router.cli.output import printable_on
     from router.cli.show import print_page, receipt_page
     from router.client import Router
     from router.task import Result
@@ -90,7 +91,7 @@ async def _run(work: Task, form: RunFormat) -> None:
             if isinstance(event, Result):
                 result = event
             else:
-                sys.stdout.write(event)
+                sys.stdout.write(printable_on(sys.stdout, event))
                 sys.stdout.flush()
                 wrote = True
     if result is None:  # pragma: no cover — a run that does not raise ends in a Result
@@ -100,7 +101,7 @@ async def _run(work: Task, form: RunFormat) -> None:
 
         sys.stdout.write(json.dumps(as_json(result), ensure_ascii=False, indent=2) + "\n")
         return
-    sys.stdout.write("\n" if wrote else result.text + "\n")
+    sys.stdout.write("\n" if wrote else printable_on(sys.stdout, result.text + "\n"))
     sys.stdout.flush()
     print_page(receipt_page(result), sys.stderr)
 

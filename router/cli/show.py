@@ -21,10 +21,13 @@ if TYPE_CHECKING:
 def print_page(page: Page, stream: TextIO | None = None) -> None:
     """Print a page as text, as wide as the terminal, in colour only on a terminal that wants it."""
     from reports.render import render
+    from router.cli.output import printable_on
 
     out = stream or sys.stdout
     color = out.isatty() and not os.environ.get("NO_COLOR")
-    out.write(render(page, "text", width=shutil.get_terminal_size((100, 24)).columns, color=color))
+    text = render(page, "text", width=shutil.get_terminal_size((100, 24)).columns, color=color)
+    out.write(printable_on(out, text))
+    out.flush()
 
 
 def receipt_page(result: Result) -> Page:
