@@ -25,6 +25,7 @@ from router.ledger.keys import new_id
 from router.ledger.records import Answer, AttemptEnded, AttemptStarted, AttemptStatus, Role
 from router.limits import Budget, Gate
 from router.policy import Market, Offer
+from router.reservation import reservation
 from router.settings import RetrySettings
 from router.task import CallReceipt, Candidate
 from router.tokens import estimate_message_tokens, estimate_tokens
@@ -181,25 +182,27 @@ async def attempt(
         RunHeld: another process has taken the run over; nothing was sent.
         LedgerError: its row could not be committed; nothing was sent, or its completion could not be.
     """
-    candidate = spec.candidate
     if desk.lease.lost:
         raise RunHeld(f"run {desk.run_id}: another process has taken it over", hint="follow it there")
-    reserved = desk.budget.reserve(candidate.cost.high_usd if candidate.cost else None)
-    now = time.time_ns() // 1000
-    record = _Record(
-        desk, spec, replace(desk.market, at=datetime.fromtimestamp(now / 1e6, UTC)), new_id(), tally, reserved
-    )
-    begun = time.perf_counter_ns()
+    now_us = time.time_ns() // 1000
+    market = replace(desk.market, at=datetime.fromtimestamp(now_us / 1e6, UTC))
+    offer = market.offer(spec.candidate.model, spec.candidate.endpoint)
+    parameters, held = _with_reservation(desk, spec, market, offer)
+    record = _Record(desk, spec, market, offer, new_id(), tally, held, await desk.budget.reserve(held))
+    begun_ns = time.perf_counter_ns()
     try:
-        await desk.ledger.write(record.started(key, now, queue_us))
-    except BaseException:
-        desk.budget.settle(reserved, Decimal(0))
+        await desk.ledger.write(record.started(key, now_us, queue_us))
+    except asyncio.CancelledError:
+        await _despite_cancel(record.unsent())  # the row is on its way all the same
         raise
-    record.state_us = (time.perf_counter_ns() - begun) // 1000
+    except BaseException:
+        await desk.budget.settle(record.reserved_usd, Decimal(0))
+        raise
     record.begun_ns = time.perf_counter_ns()
+    record.state_us = (record.begun_ns - begun_ns) // 1000
     said: list[str] = []
     try:
-        async with aclosing(_exchange(desk, spec, stream=stream)) as happening:
+        async with aclosing(_exchange(desk, spec, parameters, stream=stream)) as happening:
             async for event in happening:
                 if isinstance(event, WireResponse):
                     yield await record.succeeded(event, key)
@@ -220,14 +223,34 @@ async def _despite_cancel(writing: Any) -> None:
     await asyncio.shield(asyncio.ensure_future(writing))
 
 
-async def _exchange(desk: Desk, spec: CallSpec, *, stream: bool) -> AsyncGenerator[TextDelta | WireResponse, None]:
+def _with_reservation(
+    desk: Desk, spec: CallSpec, market: Market, offer: Offer
+) -> tuple[Mapping[str, Any], Decimal | None]:
+    """Return the body fields to send, and the most that the request can cost, USD; None: not known."""
+    parameters = {**desk.market.endpoints[spec.candidate.endpoint or ""].extra, **spec.parameters}
+    cap = parameters.get("max_tokens", parameters.get("max_completion_tokens"))
+    held = reservation(
+        market,
+        offer,
+        input_tokens=spec.candidate.input_tokens,
+        likely_output_tokens=spec.candidate.output_tokens[2],
+        max_output_tokens=cap if isinstance(cap, int) else None,
+        left_usd=desk.budget.left_usd,
+    )
+    if held.max_output_tokens is not None:
+        parameters["max_tokens"] = held.max_output_tokens
+    return parameters, held.amount_usd
+
+
+async def _exchange(
+    desk: Desk, spec: CallSpec, parameters: Mapping[str, Any], *, stream: bool
+) -> AsyncGenerator[TextDelta | WireResponse, None]:
     """Send the request; cut it off at the deadline.
 
     Raises:
         EndpointError: the attempt failed; kind "timeout" where the deadline passed.
     """
     name = spec.candidate.endpoint or ""
-    parameters = {**desk.market.endpoints[name].extra, **spec.parameters}
     request = WireRequest(spec.candidate.wire_id, spec.messages, parameters)
     endpoint = desk.endpoints[name]
     try:
@@ -265,18 +288,14 @@ class _Record:
     desk: Desk
     spec: CallSpec
     market: Market
+    offer: Offer
     attempt_id: str
     tally: Tally
+    held_usd: Decimal | None
     reserved_usd: Decimal
     state_us: int = 0
     begun_ns: int = 0
     done: bool = False
-
-    @property
-    def offer(self) -> Offer:
-        chosen = self.spec.candidate
-        found = self.market.offers(chosen.model)
-        return next(each for each in found if each.endpoint == chosen.endpoint)
 
     def started(self, key: str, now_us: int, queue_us: int) -> AttemptStarted:
         spec, candidate = self.spec, self.spec.candidate
@@ -295,7 +314,7 @@ class _Record:
             task_class=spec.task_class,
             tenant=self.desk.tenant,
             queue_us=queue_us,
-            reserved_usd=candidate.cost.high_usd if candidate.cost else None,
+            reserved_usd=self.held_usd,
         )
 
     async def succeeded(self, response: WireResponse, key: str) -> CallOutcome:
@@ -357,6 +376,11 @@ class _Record:
         ended = replace(self._ended("stopped", charged, usage), usage_estimated=bool(text), possibly_billed=not text)
         await self._close(ended, charged)
 
+    async def unsent(self) -> None:
+        """The caller left before anything was sent: nothing was used, and that is known."""
+        charged = bill(self.market, self.offer, served_name=None, usage=Usage())
+        await self._close(replace(self._ended("stopped", charged, Usage()), model_served=None, latency_us=0), charged)
+
     def _ended(self, status: AttemptStatus, charged: Bill, usage: Usage | None) -> AttemptEnded:
         return AttemptEnded(
             attempt_id=self.attempt_id,
@@ -374,6 +398,6 @@ class _Record:
     async def _close(self, ended: AttemptEnded, charged: Bill, *extra: Answer) -> None:
         self.done = True
         self.tally.add(ended, charged, self.reserved_usd)
-        self.desk.budget.settle(self.reserved_usd, charged.settled_usd)
+        await self.desk.budget.settle(self.reserved_usd, charged.settled_usd)
         prices = [charged.prices] if charged.prices and ended.price_set_id else []
         await self.desk.ledger.write(*prices, ended, *extra)

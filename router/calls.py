@@ -95,6 +95,10 @@ async def events(desk: Desk, spec: CallSpec, *, stream: bool) -> AsyncGenerator[
     while True:
         said = False
         async with gate.slot() as queue_us:
+            if _too_late(spec, 0.0):
+                late = EndpointError("timeout", f"{spec.candidate.model}: no place before the step's time-out")
+                yield CallOutcome(tally.receipt(spec, "timed_out", str(late)), error=late)
+                return
             tally.attempts += 1
             outcome: CallOutcome | EndpointError | None = None
             async with aclosing(attempt(desk, spec, key, tally, queue_us, stream=stream)) as happening:

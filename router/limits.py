@@ -46,9 +46,17 @@ class Budget:
         self.limit_usd = limit_usd
         self.spent_usd = spent_usd
         self.reserved_usd = Decimal(0)
+        self._settled = asyncio.Condition()
 
-    def reserve(self, amount_usd: Decimal | None) -> Decimal:
+    @property
+    def left_usd(self) -> Decimal | None:
+        """What may still be reserved, USD; None: no limit."""
+        return None if self.limit_usd is None else self.limit_usd - self.spent_usd - self.reserved_usd
+
+    async def reserve(self, amount_usd: Decimal | None) -> Decimal:
         """Hold the amount and return it; an unknown amount counts as 0 where there is no limit.
+
+        Where it would fit but for what is reserved for running calls, it waits until they have ended.
 
         Raises:
             BudgetExceeded: the amount does not fit, or it is unknown and there is a limit.
@@ -58,16 +66,24 @@ class Budget:
         if amount_usd is None:
             message = f"budget: {self.limit_usd} USD is set, but the next call has no known price"
             raise BudgetExceeded(message, hint="add its price (router.toml, price_files), or leave the budget out")
-        left = self.limit_usd - self.spent_usd - self.reserved_usd
-        if amount_usd > left:
-            message = f"budget: the next call may cost {amount_usd:.6f} USD, {left:.6f} of {self.limit_usd} USD is left"
-            raise BudgetExceeded(message, hint="raise --budget, lower max_output_tokens, or choose a cheaper model")
-        self.reserved_usd += amount_usd
+        async with self._settled:
+            await self._settled.wait_for(lambda: not self.reserved_usd or self._fits(amount_usd))
+            if not self._fits(amount_usd):
+                left = self.limit_usd - self.spent_usd
+                message = f"budget: the next call may cost {amount_usd:.6f} USD, {left:.6f} of {self.limit_usd} is left"
+                raise BudgetExceeded(message, hint="raise the budget, lower max_output_tokens, or take a cheaper model")
+            self.reserved_usd += amount_usd
         return amount_usd
 
-    def settle(self, reserved_usd: Decimal, cost_usd: Decimal | None) -> None:
+    def _fits(self, amount_usd: Decimal) -> bool:
+        left = self.left_usd
+        return left is None or amount_usd <= left
+
+    async def settle(self, reserved_usd: Decimal, cost_usd: Decimal | None) -> None:
         """Replace a reservation by its cost; None: the bill is not known, so the reserved amount stays held."""
         if self.limit_usd is None:
             return
-        self.reserved_usd -= reserved_usd
-        self.spent_usd += reserved_usd if cost_usd is None else cost_usd
+        async with self._settled:
+            self.reserved_usd -= reserved_usd
+            self.spent_usd += reserved_usd if cost_usd is None else cost_usd
+            self._settled.notify_all()

@@ -85,6 +85,10 @@ class Market:
         )
         return found or (self._paper_offer(model),)
 
+    def offer(self, model: str, endpoint: str | None) -> Offer:
+        """Return the offer of a model at an endpoint that was chosen from `offers`."""
+        return next(each for each in self.offers(model) if each.endpoint == endpoint)
+
     def _offer(self, model: str, name: str, endpoint: EndpointSettings) -> Offer | None:
         vendor = self._vendor(model)
         price_list = vendor or VENDOR if endpoint.price_list == VENDOR else endpoint.price_list
