@@ -9,7 +9,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help demo test check bench constraints clean
+.PHONY: help demo test check bench vectors constraints clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ check: $(READY) ## lint, format, types, import contracts, documents
 
 bench: $(READY) ## run the benchmarks; each checks its answer before it states a time
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
+
+vectors: $(READY) ## price the cases of a file: make vectors FILE=path/to/pricing_vectors.json
+	@$(BIN)/python -m pricing.vectors "$(FILE)"
 
 constraints: $(READY) ## write the versions in .venv to constraints.txt
 	@$(BIN)/pip freeze --exclude-editable --exclude farebox --disable-pip-version-check | grep -E '^[A-Za-z0-9._-]+==' > constraints.txt

@@ -18,6 +18,7 @@ NOTHING = "python -c pass"
 COMMANDS = {
     NOTHING: [sys.executable, "-c", "pass"],
     "import router": [sys.executable, "-c", "import router"],
+    "first use": [sys.executable, "-c", "from router import route"],
     "router --help": [ROUTER, "--help"],
 }
 LIMITS_S = {"import router": 0.5, "router --help": 0.4}

@@ -1,16 +1,18 @@
 """Price lists: which models each has, what a model is, and what it costs at an instant.
 
 In: lists, models and rows of price files. Out: `Catalog`. Invariant: a name resolves by exact id, alias, the
-seller's own id, or one of these after the seller's prefix; anything else is an error with near misses, never a
-neighbour. A user's row outranks the bundled one of the same list, model, component and conditions while in force.
+seller's own id, one of these after the seller's prefix, or one of all these with a day behind it; anything else is an
+error with near misses, never a neighbour. A user's row outranks the bundled one of the same list, model, component and
+conditions while in force.
 """
 
 from __future__ import annotations
 
 import difflib
 import hashlib
+import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 
@@ -22,8 +24,13 @@ VENDOR = "vendor"
 """Stands for each model's own vendor's list, wherever a list is named."""
 
 Ranked = tuple[int, PlacedRow]
+Rows = Mapping[str, Mapping[str, Sequence[Ranked]]]
+"""Rows by list name, then by canonical id."""
+
 _MOMENT = timedelta(microseconds=1)
 _SHOWN_NAMES = 20
+_DAY_BEHIND = re.compile(r"-20\d\d(-?)(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])$")
+"""The day of a snapshot behind a model's id: gpt-4.1-2025-04-14, claude-haiku-4-5-20251001."""
 
 
 class Catalog:
@@ -32,22 +39,25 @@ class Catalog:
     Args:
         lists: by name, in the order they were read.
         models: by list name, then by canonical id.
-        rows: (layer, row); a higher layer outranks a lower one.
+        rows: (layer, row) by list name, then by canonical id; a higher layer outranks a lower one.
+        names: what `model_names` returns for each list; None: it is asked.
+        checked: the newest day on which a row's source was read; None: the rows are asked.
     """
 
     def __init__(
         self,
         lists: Mapping[str, ListInfo],
         models: Mapping[str, Mapping[str, ModelInfo]],
-        rows: Iterable[Ranked],
+        rows: Rows,
+        names: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
+        checked: date | None = None,
     ) -> None:
         self._lists = dict(lists)
-        self._models = {name: dict(models.get(name, {})) for name in lists}
-        self._names = {name: _names(found.values()) for name, found in self._models.items()}
-        self._rows: dict[tuple[str, str], list[Ranked]] = {}
-        for layer, placed in rows:
-            self._rows.setdefault((placed.row.price_list, placed.row.model), []).append((layer, placed))
-        self._edges = {key: _changes(found) for key, found in self._rows.items()}
+        self._models = {name: models.get(name, {}) for name in lists}
+        self._names = {name: model_names(found) for name, found in self._models.items()} if names is None else names
+        self._checked = checked
+        self._rows = rows
+        self._edges: dict[tuple[str, str], list[datetime]] = {}
         self._sets: dict[tuple[str, str, int, bool], PriceSet | None] = {}
         self._resolved: dict[tuple[str, str], str] = {}
 
@@ -59,13 +69,15 @@ class Catalog:
     @property
     def checked(self) -> date:
         """The newest day on which a row's source was read."""
-        return max(placed.row.checked for _, placed in self.placed_rows())
+        if self._checked is None:
+            self._checked = max(placed.row.checked for _, placed in self.placed_rows())
+        return self._checked
 
     @property
     def digest(self) -> str:
         """A hash of every price and every name: equal digests price every call alike."""
         rows = sorted(f"{layer} {placed.row.id} {placed.row.effective_to}" for layer, placed in self.placed_rows())
-        names = [f"{price_list} {self._models[price_list]}" for price_list in self._lists]
+        names = [f"{price_list} {dict(self._models[price_list])}" for price_list in self._lists]
         return hashlib.sha256("\n".join([*rows, *names]).encode()).hexdigest()[:24]
 
     def list_info(self, price_list: str) -> ListInfo:
@@ -84,7 +96,8 @@ class Catalog:
         """Return the canonical id of a model at a list.
 
         Args:
-            model: exact id, alias or the seller's own id, with or without the seller's prefix ("openai/gpt-4o").
+            model: exact id, alias or the seller's own id, with or without the seller's prefix ("openai/gpt-4o"); a day
+                behind it ("gpt-4.1-2025-04-14") is left out where no list has the name with it.
             price_list: a list's name, or "vendor": the vendors' lists together.
 
         Raises:
@@ -179,7 +192,7 @@ class Catalog:
             raise PricingError(message, hint="for instance datetime(2026, 10, 1, tzinfo=UTC)")
         identity = self.resolve(model, price_list)
         home = self._home(identity, price_list)
-        key = (home, identity, bisect_right(self._edges.get((home, identity), []), at), last_list)
+        key = (home, identity, bisect_right(self._edges_of(home, identity), at), last_list)
         if key not in self._sets:
             self._sets[key] = self._priced(home, identity, at, last_list=last_list)
         return self._sets[key]
@@ -196,15 +209,25 @@ class Catalog:
             PricingError: there is no such list.
         """
         identity = self.resolve(model, price_list)
-        return tuple(placed.row for _, placed in self._rows.get((self._home(identity, price_list), identity), ()))
+        return tuple(placed.row for _, placed in self._ranked(self._home(identity, price_list), identity))
 
     def placed_rows(self) -> Iterator[Ranked]:
         """Yield every (layer, row) with its place in its file and the data set's entry it cites."""
-        for rows in self._rows.values():
-            yield from rows
+        for price_list, models in self._models.items():
+            for model in models:
+                yield from self._ranked(price_list, model)
+
+    def _ranked(self, price_list: str, identity: str) -> Sequence[Ranked]:
+        return self._rows.get(price_list, {}).get(identity, ())
+
+    def _edges_of(self, price_list: str, identity: str) -> list[datetime]:
+        key = (price_list, identity)
+        if key not in self._edges:
+            self._edges[key] = _changes(self._ranked(price_list, identity))
+        return self._edges[key]
 
     def _priced(self, home: str, identity: str, at: datetime, *, last_list: bool) -> PriceSet | None:
-        rows = self._rows.get((home, identity), [])
+        rows = self._ranked(home, identity)
         in_force = _outranking(rows, at)
         retired_at = None
         ends = [end for _, placed in rows if (end := placed.row.effective_to) is not None and end <= at]
@@ -234,6 +257,14 @@ class Catalog:
     def _matches(self, model: str, lists: Iterable[str]) -> tuple[str, ...]:
         """Return the canonical ids that a name means, the best kind of match only."""
         searched = tuple(lists)
+        found = self._stated(model, searched)
+        undated = _DAY_BEHIND.sub("", model)
+        if found or undated == model or self._stated(model, self.lists):
+            return found
+        return self._stated(undated, searched)
+
+    def _stated(self, model: str, searched: Sequence[str]) -> tuple[str, ...]:
+        """Return the canonical ids that the lists state a name for: exact ids, else aliases, else behind a prefix."""
         if any(model in self._models[name] for name in searched):
             return (model,)
         prefix, _, rest = model.partition("/")
@@ -251,11 +282,12 @@ class Catalog:
         """Return the models of a list with this alias: the list's own, else the vendor's for a model that it has."""
         own = self._names[price_list].get(name, ())
         if own:
-            return own
+            return tuple(own)
         return tuple(
             identity
-            for identity in self._models[price_list]
-            if any(name in self._vendor_aliases(vendor, identity) for vendor in self._searched(VENDOR))
+            for vendor in self._searched(VENDOR)
+            for identity in self._names[vendor].get(name, ())
+            if identity in self._models[price_list] and name in self._vendor_aliases(vendor, identity)
         )
 
     def _vendor_aliases(self, vendor: str, identity: str) -> tuple[str, ...]:
@@ -279,12 +311,17 @@ class Catalog:
         return UnknownModel(message, near, hint=f"models that exist: {', '.join(known[:_SHOWN_NAMES])}{more}")
 
 
-def _names(models: Iterable[ModelInfo]) -> dict[str, tuple[str, ...]]:
-    """Return the canonical ids by alias and by the seller's own id."""
+def model_names(models: Mapping[str, ModelInfo]) -> dict[str, tuple[str, ...]]:
+    """Return the canonical ids by alias and by the seller's own id.
+
+    Args:
+        models: the models of one list.
+    """
     found: dict[str, tuple[str, ...]] = {}
-    for model in models:
-        for name in {*model.aliases, model.wire_id} - {model.id}:
-            found[name] = (*found.get(name, ()), model.id)
+    for model in models.values():
+        for name in (*model.aliases, model.wire_id):
+            if name != model.id and model.id not in found.get(name, ()):
+                found[name] = (*found.get(name, ()), model.id)
     return found
 
 

@@ -7,44 +7,29 @@ rounded half-even at 1e-12 and nothing else ever is; what is not known is None a
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from decimal import Decimal
-from functools import lru_cache
-from types import MappingProxyType
+from datetime import datetime
+from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
+from operator import attrgetter
 from typing import Literal, NamedTuple
 
-from pricing.conditions import CONTEXT_THRESHOLDS, PLAIN_TIERS, Conditions
-from pricing.errors import PricingError
+from pricing.conditions import CONTEXT_THRESHOLDS
+from pricing.errors import PricingError, UsageError
 from pricing.money import EXACT, round_amount
-from pricing.prices import UNITS, PriceRow, PriceSet
+from pricing.prices import PriceSet
+from pricing.rates import BUCKET_COMPONENTS, OUTPUT, REASONING, Quote, rates_of
 from pricing.usage import Usage
 
 CostStatus = Literal["exact", "estimated", "partial", "unknown"]
 
-BATCH_TIER = "batch"
-"""Anthropic reports the batch API as this service tier."""
+_COUNTS = attrgetter(*(bucket for bucket, _ in BUCKET_COMPONENTS))
+_ZERO = Decimal(0)
+_STRICT = Context(prec=EXACT.prec, traps=[Inexact, InvalidOperation, Overflow])
+"""Raises where `EXACT` would round: nothing computed with it is rounded."""
 
-_SCALE = {"per Mtok": 6, "per 1k calls": 3}
-_BUCKET_COMPONENTS = (
-    ("uncached_input_tokens", "input"),
-    ("cache_read_tokens", "cache_read"),
-    ("cache_write_5m_tokens", "cache_write_5m"),
-    ("cache_write_1h_tokens", "cache_write_1h"),
-    ("audio_input_tokens", "input_audio"),
-    ("image_input_tokens", "input_image"),
-    ("plain_output_tokens", "output"),
-    ("reasoning_tokens", "reasoning"),
-    ("audio_output_tokens", "output_audio"),
-    ("image_output_tokens", "output_image"),
-    ("web_searches", "web_search"),
-)
-_FALLBACKS = {"cache_read": "input", "input_image": "input", "reasoning": "output"}
+_multiply, _add, _new = _STRICT.multiply, _STRICT.add, tuple.__new__
 
 
-@dataclass(frozen=True, slots=True)
-class CostLine:
+class CostLine(NamedTuple):
     """One component of a call's cost.
 
     Args:
@@ -62,8 +47,7 @@ class CostLine:
     amount: Decimal | None
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(NamedTuple):
     """What a call costs at list price.
 
     Args:
@@ -123,23 +107,29 @@ def price_call(
 
     Raises:
         PricingError: the instant has no zone.
+        UsageError: a count is so large that its cost has more than 60 digits.
     """
     if at.tzinfo is None:
         message = f"at: {at} has no zone; an aware instant is allowed"
         raise PricingError(message, hint="for instance datetime(2026, 10, 1, tzinfo=UTC)")
-    if usage is None or prices is None or not prices.in_force(at):
+    rates = None if prices is None else rates_of(prices)
+    if usage is None or prices is None or rates is None or not rates.in_force(at):
         return Cost("unknown", prices.currency if prices else None, (), None, prices.id if prices else None)
-    tier = None if service_tier in PLAIN_TIERS else service_tier
-    shape = _shape(prices)
-    served = _Served(
-        service_tier=None if tier == BATCH_TIER else tier,
-        batch=batch or tier == BATCH_TIER,
-        region=region,
-        context=bisect_left(shape.boundaries, usage.input_tokens),
-        minute=at.astimezone(UTC).replace(second=0, microsecond=0) if shape.timed else None,
+    counts = _COUNTS(usage)
+    quote = rates.quote(
+        service_tier,
+        region,
+        bisect_left(rates.boundaries, usage.input_tokens) if rates.boundaries else 0,
+        rates.clock(at) if rates.clocks else 0,
+        batch=batch,
     )
-    lines = tuple(_line(component, quantity, row) for component, quantity, row in _used(usage, _rates(prices, served)))
-    return _summed(lines, prices, estimated=estimated)
+    if usage.reasoning_tokens and not quote.reasoning_apart:
+        counts = _with_reasoning_in_output(counts)
+    try:
+        return _priced(counts, quote, prices, estimated=estimated)
+    except ArithmeticError as error:
+        message = f"usage: {max(counts)} of one kind cannot be priced exactly; fewer than 1e30 are allowed"
+        raise UsageError(message, hint="no call uses that many; the provider's report is damaged") from error
 
 
 def context_tier(input_tokens: int) -> int:
@@ -154,104 +144,32 @@ def context_tier(input_tokens: int) -> int:
     return bisect_left(CONTEXT_THRESHOLDS, input_tokens)
 
 
-class _Served(NamedTuple):
-    """What decides between the rows of a set; `context` is the input's tier among the set's own thresholds."""
-
-    service_tier: str | None
-    batch: bool
-    region: str | None
-    context: int
-    minute: datetime | None
+def _with_reasoning_in_output(counts: tuple[int, ...]) -> tuple[int, ...]:
+    found = list(counts)
+    found[OUTPUT] += found[REASONING]
+    found[REASONING] = 0
+    return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """What a set's rows depend on: its own context thresholds, and whether the clock matters."""
-
-    boundaries: tuple[int, ...]
-    timed: bool
-
-
-@lru_cache(maxsize=4096)
-def _shape(prices: PriceSet) -> _Shape:
-    boundaries = {row.conditions.boundary for row in prices.rows} - {None}
-    timed = any(row.conditions.timed for row in prices.rows)
-    return _Shape(tuple(sorted(bound for bound in boundaries if bound is not None)), timed)
-
-
-@lru_cache(maxsize=16_384)
-def _rates(prices: PriceSet, served: _Served) -> Mapping[str, PriceRow]:
-    """Return the row that holds for each component; the most specific wins, then the highest threshold."""
-    best: dict[str, PriceRow] = {}
-    if not _has_prices_for(prices, served):
-        return MappingProxyType(best)
-    lowest = _shape(prices).boundaries[served.context - 1] if served.context else -1
-    for row in prices.rows:
-        held = best.get(row.component)
-        if _holds(row.conditions, served, lowest) and (held is None or _rank(row) > _rank(held)):
-            best[row.component] = row
-    return MappingProxyType(best)
-
-
-def _has_prices_for(prices: PriceSet, served: _Served) -> bool:
-    """Return whether the set names the tier and batch that were served, and the region where it prices any apart."""
-    conditions = [row.conditions for row in prices.rows]
-    regions = {found.region for found in conditions} - {None}
-    return (
-        (served.service_tier is None or any(found.service_tier == served.service_tier for found in conditions))
-        and (not served.batch or any(found.batch for found in conditions))
-        and (served.region is None or not regions or served.region in regions)
-    )
-
-
-def _holds(conditions: Conditions, served: _Served, lowest: int) -> bool:
-    return (
-        _holds_for_tier(conditions.service_tier, served)
-        and (conditions.batch == served.batch or (served.batch and conditions.service_tier is None))
-        and conditions.region in (None, served.region)
-        and (conditions.boundary is None or conditions.boundary <= lowest)
-        and (served.minute is None or conditions.holds_at(served.minute))
-    )
-
-
-def _holds_for_tier(tier: str | None, served: _Served) -> bool:
-    if tier in PLAIN_TIERS:
-        return served.service_tier is None and not served.batch
-    return tier is None or tier == served.service_tier
-
-
-def _rank(row: PriceRow) -> tuple[int, int]:
-    bound = row.conditions.boundary
-    return (row.conditions.specificity, -1 if bound is None else bound)
-
-
-def _used(usage: Usage, rates: Mapping[str, PriceRow]) -> Iterator[tuple[str, int, PriceRow | None]]:
-    """Yield component, quantity and row of everything used; reasoning without a row of its own is inside output."""
-    reasoning_apart = "reasoning" in rates
-    for bucket, component in _BUCKET_COMPONENTS:
-        quantity = getattr(usage, bucket)
-        if not reasoning_apart and component == "output":
-            quantity += usage.reasoning_tokens
-        if quantity == 0 or (component == "reasoning" and not reasoning_apart):
-            continue
-        yield component, quantity, rates.get(component) or rates.get(_FALLBACKS.get(component, ""))
-
-
-def _line(component: str, quantity: int, row: PriceRow | None) -> CostLine:
-    if row is None:
-        return CostLine(component, quantity, None, None, None)
-    product = EXACT.multiply(Decimal(quantity), row.amount)
-    amount = round_amount(product.scaleb(-_SCALE[UNITS[component]], context=EXACT))
-    return CostLine(component, quantity, row.id, row.amount, amount)
-
-
-def _summed(lines: tuple[CostLine, ...], prices: PriceSet, *, estimated: bool) -> Cost:
-    unpriced = tuple(line.component for line in lines if line.amount is None)
-    if lines and len(unpriced) == len(lines):
-        return Cost("unknown", prices.currency, lines, None, prices.id, unpriced)
-    total = Decimal(0)
-    for line in lines:
-        if line.amount is not None:
-            total = EXACT.add(total, line.amount)
-    status: CostStatus = "partial" if unpriced else "estimated" if estimated else "exact"
-    return Cost(status, prices.currency, lines, total, prices.id, unpriced)
+def _priced(counts: tuple[int, ...], quote: Quote, prices: PriceSet, *, estimated: bool) -> Cost:
+    # The inner loop of every report, so one pass; `tuple.__new__` is what CostLine(…) and Cost(…) end in.
+    lines: list[CostLine] = []
+    unpriced: tuple[str, ...] = ()
+    total = _ZERO
+    for quantity, rate in zip(counts, quote.rates):  # noqa: B905 - both are as long as BUCKET_COMPONENTS
+        if quantity:
+            component, row_id, unit_amount, per_one, is_whole = rate
+            amount = None
+            if per_one is None:
+                unpriced += (component,)
+            else:
+                amount = _multiply(quantity, per_one)
+                if not is_whole:
+                    amount = round_amount(amount)
+                total = _add(total, amount)
+            lines.append(_new(CostLine, (component, quantity, row_id, unit_amount, amount)))
+    status: CostStatus = "estimated" if estimated else "exact"
+    if unpriced:
+        status = "partial" if len(unpriced) < len(lines) else "unknown"
+    known = None if status == "unknown" else total
+    return _new(Cost, (status, prices.currency, tuple(lines), known, prices.id, unpriced))

@@ -4,6 +4,7 @@
     ├── CatalogError          a price file is wrong; carries every fault found in it
     ├── UnknownModel          no such model in a price list; carries near misses, never uses one
     ├── UsageError            a provider's usage report contradicts itself, or is not of its documented shape
+    ├── ScenarioError         a scenario is wrong; carries every fault found in it
     └── FxError               no rate for the pair and day, or the one there is is too old
 
 `str(error)` is one line that names the key, the value and what was allowed; `error.hint` says what to do next.
@@ -43,6 +44,14 @@ class Fault:
 
 class CatalogError(PricingError):
     """A price file is wrong. `faults` holds every fault found, in file order; the message shows them all."""
+
+    def __init__(self, faults: tuple[Fault, ...], hint: str | None = None) -> None:
+        super().__init__("\n".join(str(fault) for fault in faults), hint)
+        self.faults = faults
+
+
+class ScenarioError(PricingError):
+    """A scenario is wrong. `faults` holds every fault found, in the order of the keys; the message shows them all."""
 
     def __init__(self, faults: tuple[Fault, ...], hint: str | None = None) -> None:
         super().__init__("\n".join(str(fault) for fault in faults), hint)

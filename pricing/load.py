@@ -1,31 +1,38 @@
 """Read the bundled price files and the user's into a `Catalog`.
 
 In: TOML files, and tables given inline. Out: a `Catalog`, or one `CatalogError` with every fault of every file.
-Invariant: a file is used whole or not at all.
+Invariant: a file is used whole or not at all; files that were read before come from a cache, which says the same.
 """
 
 from __future__ import annotations
 
-import difflib
+import hashlib
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
-from importlib.resources import files as package_files
 from pathlib import Path
 from typing import Any
 
-from pricing.catalog import Catalog, Ranked
-from pricing.conflicts import find_conflicts
-from pricing.errors import CatalogError, Fault
-from pricing.price_file import CUSTOM, Known, ListInfo, ModelInfo, PlacedModel, PlacedRow, read_tables
+from pricing.catalog import Catalog
+from pricing.compiled import Compiled, from_text, to_text
+from pricing.disk_cache import read_cached, write_cached
+from pricing.draft import NOTHING, Draft, draft_on
+from pricing.errors import Fault
 from pricing.typed_table import Place
 
-_HINT = "docs/prices.md describes the format of a price file"
 _TOML_LINE = re.compile(r" \(at line (\d+), column \d+\)$")
+_DATA = Path(__file__).parent / "data"
 _BUNDLED, _FILES, _INLINE = range(3)
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    name: str
+    text: str
+    layer: int
 
 
 def load_catalog(
@@ -35,6 +42,8 @@ def load_catalog(
 
     A row of a file outranks a bundled one of the same list, model, component and conditions while it is in force, and a
     row given inline outranks both. Two rows of the user's own files that overlap are a fault.
+
+    Files without a fault are kept, ready to be used, in the user's cache folder, under a digest of their content.
 
     Args:
         files: price files, and folders whose *.toml are read in the order of their names.
@@ -46,130 +55,93 @@ def load_catalog(
     """
     if not files and not inline:
         return _bundled_catalog()
-    draft = _bundled().copy()
-    for file in _expanded(files, draft.faults):
-        _read(draft, file.name if file.is_absolute() else str(file), _text(file, draft.faults), _FILES)
-    if inline:
-        draft.add(_inline_place(inline_file), inline, _INLINE)
-    return draft.catalog()
+    faults: list[Fault] = []
+    own = tuple(_own_files(files, faults))
+    known = None if faults else _from_cache(own) if own else _bundled()
+    if known is None:
+        draft = draft_on(_bundled(), faults)
+        for file in own:
+            _read(draft, file)
+        if not inline:
+            return _catalog(_kept(draft.finished(), own))
+    else:
+        if not inline:
+            return _catalog(known)
+        draft = draft_on(known)
+    draft.add(_inline_place(inline_file), inline, _INLINE)
+    return _catalog(draft.finished())
 
 
 @cache
 def _bundled_catalog() -> Catalog:
-    return _bundled().catalog()
+    return _catalog(_bundled())
 
 
 @cache
-def _bundled() -> _Draft:
-    draft = _Draft(lists={CUSTOM: ListInfo(CUSTOM, "vendor", "USD")})
-    folder = package_files("pricing").joinpath("data")
-    for file in sorted(folder.iterdir(), key=lambda item: item.name):
-        if file.name.endswith(".toml"):
-            _read(draft, file.name, file.read_text(encoding="utf-8"), _BUNDLED)
-    return draft
+def _bundled() -> Compiled:
+    known = _from_cache(())
+    if known is not None:
+        return known
+    draft = draft_on(NOTHING)
+    for file in _bundled_files():
+        _read(draft, file)
+    return _kept(draft.finished(), ())
 
 
-@dataclass(slots=True)
-class _Draft:
-    """A catalogue in the making."""
-
-    lists: dict[str, ListInfo] = field(default_factory=dict)
-    models: dict[str, dict[str, ModelInfo]] = field(default_factory=dict)
-    names: dict[str, dict[str, str]] = field(default_factory=dict)
-    rows: list[Ranked] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
-
-    def copy(self) -> _Draft:
-        """Return a draft that can be added to without changing this one."""
-        models = {name: dict(found) for name, found in self.models.items()}
-        names = {name: dict(found) for name, found in self.names.items()}
-        return _Draft(dict(self.lists), models, names, list(self.rows), list(self.faults))
-
-    def catalog(self) -> Catalog:
-        """Return the finished catalogue, or raise every fault there is."""
-        faults = [*self.faults, *find_conflicts(self.rows)]
-        if faults:
-            raise CatalogError(tuple(faults), hint=_HINT)
-        return Catalog(self.lists, self.models, self.rows)
-
-    def add(self, place: Place, tables: Mapping[str, Any], layer: int) -> None:
-        """Add one file's content."""
-        content, faults = read_tables(place, tables, self._known())
-        self.faults += faults
-        if content.own_list:
-            self.lists[content.own_list.name] = content.own_list
-        for model in content.models:
-            self._add_model(model)
-        for row in content.rows:
-            self._add_row(row, layer, owns_list=content.own_list is not None)
-
-    def _known(self) -> Known:
-        homes: dict[str, str] = {}
-        ids: dict[str, str] = {}
-        for name, found in self.models.items():
-            for model in found.values():
-                for alias in (model.id, *model.aliases):
-                    ids.setdefault(alias, model.id)
-                    if self.lists[name].kind == "vendor":
-                        homes.setdefault(alias, name)
-        return Known(self.lists, homes, ids)
-
-    def _add_model(self, placed: PlacedModel) -> None:
-        models = self.models.setdefault(placed.price_list, {})
-        names = self.names.setdefault(placed.price_list, {})
-        info = placed.info
-        for name in (info.id, *info.aliases):
-            owner = names.setdefault(name, info.id)
-            if owner != info.id:
-                self.faults.append(placed.place.fault(f"{name!r} is already a name of {owner!r} in this list"))
-        models[info.id] = _merged(models[info.id], info) if info.id in models else info
-
-    def _add_row(self, placed: PlacedRow, layer: int, *, owns_list: bool) -> None:
-        row = placed.row
-        models = self.models.setdefault(row.price_list, {})
-        if row.model not in models:
-            elsewhere = {identity for found in self.models.values() for identity in found}
-            if not owns_list and row.price_list != CUSTOM and row.model not in elsewhere:
-                self.faults.append(_undeclared(placed, elsewhere))
-                return
-            models[row.model] = ModelInfo(row.model, row.model)
-            self.names.setdefault(row.price_list, {}).setdefault(row.model, row.model)
-        self.rows.append((layer, placed))
+def _catalog(found: Compiled) -> Catalog:
+    return Catalog(found.lists, found.models, found.rows, found.names, found.checked)
 
 
-def _undeclared(placed: PlacedRow, names: Iterable[str]) -> Fault:
-    near = difflib.get_close_matches(placed.row.model, names, n=2)
-    said = f"did you mean {' or '.join(near)}? " if near else ""
-    message = (
-        f"model: {placed.row.model!r} is not in list {placed.row.price_list!r}; {said}"
-        "A new one is declared by [[models]], or priced without `list`"
-    )
-    return replace(placed.place, path=placed.place.path[:-1]).fault(message, "model")
+@cache
+def _bundled_files() -> tuple[_File, ...]:
+    return tuple(_File(file.name, file.read_text(encoding="utf-8"), _BUNDLED) for file in sorted(_DATA.glob("*.toml")))
 
 
-def _merged(before: ModelInfo, given: ModelInfo) -> ModelInfo:
-    return ModelInfo(
-        id=before.id,
-        wire_id=given.wire_id if given.wire_id != given.id else before.wire_id,
-        aliases=tuple(dict.fromkeys((*before.aliases, *given.aliases))),
-        context_window_tokens=given.context_window_tokens or before.context_window_tokens,
-        max_output_tokens=given.max_output_tokens or before.max_output_tokens,
-        capabilities=given.capabilities or before.capabilities,
-        announced_shutdown=given.announced_shutdown or before.announced_shutdown,
-    )
+def _own_files(files: Sequence[Path], faults: list[Fault]) -> Iterator[_File]:
+    for file in _expanded(files, faults):
+        text = _text(file, faults)
+        if text is not None:
+            yield _File(file.name if file.is_absolute() else str(file), text, _FILES)
 
 
-def _read(draft: _Draft, name: str, text: str | None, layer: int) -> None:
-    if text is None:
-        return
+def _from_cache(own: tuple[_File, ...]) -> Compiled | None:
+    """Return what the bundled files and these say, if just these were read before."""
+    files = (*_bundled_files(), *own)
+    kept = read_cached(_digest(files))
+    return None if kept is None else from_text(kept, [file.text for file in files])
+
+
+def _kept(found: Compiled, own: tuple[_File, ...]) -> Compiled:
+    """Return what the bundled files and these say, and keep it for the next process."""
+    files = (*_bundled_files(), *own)
+    write_cached(_digest(files), to_text(found, [file.text for file in files]))
+    return found
+
+
+def _digest(files: Iterable[_File]) -> str:
+    """Return a digest of the files and of the code that reads them, so that a changed rule meets no old cache."""
+    digest = hashlib.sha256(_code())
+    for file in files:
+        text = file.text.encode()
+        digest.update(f"{file.layer} {len(file.name)} {file.name} {len(text)} ".encode() + text)
+    return digest.hexdigest()
+
+
+@cache
+def _code() -> bytes:
+    modules = sorted(_DATA.parent.glob("*.py"))
+    return hashlib.sha256(b"".join(file.name.encode() + file.read_bytes() for file in modules)).digest()
+
+
+def _read(draft: Draft, file: _File) -> None:
     try:
-        tables = tomllib.loads(text, parse_float=Decimal)
+        tables = tomllib.loads(file.text, parse_float=Decimal)
     except tomllib.TOMLDecodeError as error:
         line = _TOML_LINE.search(str(error))
         message = f"not TOML: {_TOML_LINE.sub('', str(error))}"
-        draft.faults.append(Fault(name, int(line.group(1)) if line else None, message))
+        draft.faults.append(Fault(file.name, int(line.group(1)) if line else None, message))
         return
-    draft.add(Place(name, text), tables, layer)
+    draft.add(Place(file.name, file.text), tables, file.layer)
 
 
 def _expanded(files: Sequence[Path], faults: list[Fault]) -> Iterator[Path]:

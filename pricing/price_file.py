@@ -41,6 +41,8 @@ _MODEL_KEYS = (
     "max_output_tokens",
     "capabilities",
     "announced_shutdown",
+    "min_cacheable_tokens",
+    "cache_ttl_s",
 )
 _PRICE_KEYS = (
     "list",
@@ -85,6 +87,9 @@ class ModelInfo:
         max_output_tokens: longest answer, tokens; None: unknown.
         capabilities: of `CAPABILITIES`.
         announced_shutdown: day the vendor has announced for its end; None: none known.
+        min_cacheable_tokens: shortest prefix that its prompt cache keeps, tokens; None: not stated.
+        cache_ttl_s: how long the cache keeps a prefix after its last use unless asked for longer, seconds; None: not
+            stated, or no fixed time.
     """
 
     id: str
@@ -94,6 +99,8 @@ class ModelInfo:
     max_output_tokens: int | None = None
     capabilities: tuple[str, ...] = ()
     announced_shutdown: date | None = None
+    min_cacheable_tokens: int | None = None
+    cache_ttl_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +213,8 @@ class _Reader:
             max_output_tokens=table.count("max_output_tokens"),
             capabilities=table.texts("capabilities"),
             announced_shutdown=table.day("announced_shutdown"),
+            min_cacheable_tokens=table.count("min_cacheable_tokens"),
+            cache_ttl_s=table.count("cache_ttl_s"),
         )
         return PlacedModel(owner.name, info, table.place)
 

@@ -99,6 +99,7 @@ class PriceSet:
         retired_at: aware UTC instant at which the model left the list, where this is its last list, priced after its
             end; None: the rows are in force.
         id: hash of rows and `retired_at`; made here, never passed in.
+        prepared: what `pricing.rates` makes of the rows at the first call priced with them.
     """
 
     price_list: str
@@ -107,6 +108,7 @@ class PriceSet:
     rows: tuple[PriceRow, ...]
     retired_at: datetime | None = None
     id: str = field(init=False, default="")
+    prepared: Any = field(init=False, default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Derive the id."""

@@ -12,6 +12,8 @@ from reports.page import Cell, Column, Fact, Kind, Money, Note, Page, Panel, Tab
 from reports.past_work import work_of_month
 from reports.period import Month, month_bounds, named_month, time_zone
 from reports.repricing import Basis, Repriced, reprice
+from reports.served_work import ServedPart, ServedWork, served_month
+from reports.whatif import simulate
 from reports.workload import Portion, Split, totals_by_hand
 
 __all__ = [
@@ -28,6 +30,8 @@ __all__ = [
     "Panel",
     "Portion",
     "Repriced",
+    "ServedPart",
+    "ServedWork",
     "Split",
     "Table",
     "Work",
@@ -37,6 +41,8 @@ __all__ = [
     "month_report",
     "named_month",
     "reprice",
+    "served_month",
+    "simulate",
     "time_zone",
     "totals_by_hand",
     "work_of_month",

@@ -81,7 +81,7 @@ def compare_configurations(configurations: Mapping[str, ConfigurationSettings], 
         name="compare",
         title=f"Configurations compared: {work.title}",
         parameters=(*work.parameters, *_basis_facts(basis)),
-        tables=(summary, _lines(repriced, basis.exchange.currency)),
+        tables=(summary, _lines(repriced, basis.exchange.currency), *basis.exchange.tables()),
         notes=notes,
         footer=_footer(work, repriced, basis, baseline.name),
     )

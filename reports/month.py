@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from fractions import Fraction
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pricing import Catalog, FxTable
@@ -26,8 +27,10 @@ from reports.frames import LedgerReader
 from reports.month_notes import month_notes
 from reports.month_rows import BY, month_latencies, month_rows
 from reports.page import Cell, Column, Fact, Money, Page, Panel, Table
+from reports.payment import payment_of
 from reports.period import Month, named_month, no_rows, time_zone
 from router.errors import unknown_name
+from router.settings import EndpointSettings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +46,7 @@ _PANELS = (
 )
 
 
-def month_report(
+def month_report(  # noqa: PLR0913 — each is one thing the page depends on, and none belongs to another
     reader: LedgerReader,
     *,
     month: str | None,
@@ -53,6 +56,7 @@ def month_report(
     fx: FxTable,
     catalog: Catalog,
     now: datetime,
+    endpoints: Mapping[str, EndpointSettings] = MappingProxyType({}),
 ) -> Page:
     """Return the report of one month.
 
@@ -65,6 +69,7 @@ def month_report(
         fx: exchange rates.
         catalog: its date is stated.
         now: aware instant.
+        endpoints: by name; their credits and commitments say what is left to pay.
 
     Raises:
         WrongUsage: the month, grouping or zone does not exist.
@@ -80,12 +85,13 @@ def month_report(
     if rows.empty:
         raise no_rows(asked, reader.months_present(asked.zone))
     lines, total = _figures(rows, month_latencies(reader, asked, by), currency)
+    paid = payment_of(reader, asked, endpoints, exchange, now)
     return Page(
         name="month",
         title=f"{asked.name} by {by}, {currency}, {asked.zone.key}",
         parameters=_parameters(asked, by, currency),
-        tables=(_table(lines, total, by, currency),),
-        notes=month_notes(rows, total, reader, asked, now, exchange),
+        tables=(_table(lines, total, by, currency), *paid.tables, *exchange.tables()),
+        notes=(*month_notes(rows, total, reader, asked, now, exchange), *paid.notes),
         footer=_footer(total, asked, catalog, exchange),
     )
 

@@ -11,9 +11,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
-Kind: TypeAlias = Literal["text", "count", "tokens", "money", "rate", "share", "change", "duration_ms"]
-"""How a cell is shown: `tokens` may be fractional where a total was split; `rate` is money per Mtok, shown with its
-currency; `share` is 0 to 1; `change` is a signed share of a baseline; `duration_ms` is in milliseconds."""
+Kind: TypeAlias = Literal[
+    "text", "count", "tokens", "money", "exact", "rate", "exchange_rate", "share", "change", "duration_ms"
+]
+"""How a cell is shown: `tokens` may be fractional where a total was split; `exact` is money with every digit on record;
+`rate` is money for one unit of something, shown with its currency; `exchange_rate` is one with six figures; `share` is
+0 to 1; `change` is a signed share of a baseline; `duration_ms` is in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)

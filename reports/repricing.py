@@ -45,7 +45,7 @@ class Basis:
         catalog: the price catalogue.
         price_list: a list's name, or "vendor": each model at its own vendor's.
         at: aware UTC instant of the prices; None: each portion's own.
-        terms: discount and settlement on top of the list.
+        terms: what an endpoint makes of its list.
         exchange: converts into the page's currency.
     """
 
@@ -132,7 +132,7 @@ def reprice(name: str, configuration: ConfigurationSettings, portions: Iterable[
         prices = _price_set(basis, model, at)
         if prices is not None and prices.retired_at is not None:
             retired[model] = prices.retired_at
-        for component, quantity, rate in _rated(portion, prices, at):
+        for component, quantity, rate in rated(portion, prices, at):
             money = None if rate is None or prices is None else Money(Fraction(rate), prices.currency)
             amount = Fraction(0) if money is None else _amount(component, quantity, money, basis, at)
             key = (portion.role, model, component, money)
@@ -165,9 +165,23 @@ def _price_set(basis: Basis, model: str, at: datetime) -> PriceSet | None:
         return None
 
 
-def _rated(portion: Portion, prices: PriceSet | None, at: datetime) -> Iterable[tuple[str, Fraction, Decimal | None]]:
-    """Yield component, quantity and rate of every used bucket; buckets billed as one component come as one."""
-    rates = {line.component: line.unit_amount for line in price_call(portion.size, prices, at=at).lines}
+def rated(
+    portion: Portion, prices: PriceSet | None, at: datetime, *, tier: str | None = None, batch: bool = False
+) -> Iterable[tuple[str, Fraction, Decimal | None]]:
+    """Yield component, quantity and rate of every used bucket; buckets billed as one component come as one.
+
+    Args:
+        portion: the work.
+        prices: the prices; None: no rate is known.
+        at: aware UTC instant; decides between rows with windows or weekdays.
+        tier: the service tier that was served; None: the plain one.
+        batch: whether the batch API served it.
+
+    Yields:
+        Component, quantity (tokens, or calls of a tool) and list price per Mtok (per 1,000 calls); None: unpriced.
+    """
+    cost = price_call(portion.size, prices, at=at, service_tier=tier, batch=batch)
+    rates = {line.component: line.unit_amount for line in cost.lines}
     quantities: dict[str, Fraction] = {}
     for bucket, quantity in portion.tokens.items():
         component = COMPONENT_OF[bucket]
@@ -178,12 +192,20 @@ def _rated(portion: Portion, prices: PriceSet | None, at: datetime) -> Iterable[
         yield component, quantity, rates.get(component)
 
 
+def list_amount(component: str, quantity: Fraction, rate: Fraction) -> Fraction:
+    """Return quantity × rate, exact.
+
+    Args:
+        component: what the rate is for.
+        quantity: tokens, or calls of a tool.
+        rate: per Mtok, or per 1,000 calls.
+    """
+    return quantity * rate / _PER.get(component, _MTOK)
+
+
 def _amount(component: str, quantity: Fraction, rate: Money, basis: Basis, at: datetime) -> Fraction:
-    paid = quantity * rate.value / _PER.get(component, _MTOK) * (1 - Fraction(basis.terms.discount_share))
-    currency = rate.currency
-    if basis.terms.settlement_currency is not None and basis.terms.settlement_rate is not None:
-        currency, paid = basis.terms.settlement_currency, paid * Fraction(basis.terms.settlement_rate)
-    return basis.exchange.convert(paid, currency, at.date())
+    paid = list_amount(component, quantity, rate.value) * Fraction(basis.terms.factor)
+    return basis.exchange.convert(paid, basis.terms.currency_of(rate.currency), at.date())
 
 
 def _place(line: PricedLine) -> tuple[str, str, int, Fraction]:

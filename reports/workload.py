@@ -15,6 +15,7 @@ from fractions import Fraction
 
 from pricing.usage import BUCKETS, INPUT_BUCKETS, Usage
 from router.errors import WrongUsage
+from router.task import Role
 
 SUFFIXES: Mapping[str, int] = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 LARGEST = 10**18
@@ -29,9 +30,9 @@ class Split:
     orchestrator: int
     worker: int
 
-    def shares(self) -> Mapping[str, Fraction]:
+    def shares(self) -> Mapping[Role, Fraction]:
         """Return the share of each role that has calls, 0 to 1."""
-        calls = {"orchestrator": self.orchestrator, "worker": self.worker}
+        calls: Mapping[Role, int] = {"orchestrator": self.orchestrator, "worker": self.worker}
         return {role: Fraction(count, self.orchestrator + self.worker) for role, count in calls.items() if count}
 
 
@@ -48,7 +49,7 @@ class Portion:
         size: usage of one request, whose input decides about context tiers.
     """
 
-    role: str | None
+    role: Role | None
     task_class: str | None
     at: datetime
     requests: Fraction | None
@@ -164,7 +165,7 @@ def mean_size(counts: Mapping[str, int], requests: int) -> Usage:
 
 
 def portion_of(
-    counts: Mapping[str, int], requests: int, *, role: str | None, task_class: str | None, at: datetime
+    counts: Mapping[str, int], requests: int, *, role: Role | None, task_class: str | None, at: datetime
 ) -> Portion:
     """Return a group of the ledger as a portion.
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
-from pricing import PriceSet, UnknownModel, Usage, price_call, settle
+from pricing import PriceSet, Terms, UnknownModel, Usage, price_call, settle
+from pricing.terms import NO_TERMS
 from router.ledger.records import Amount, CostStatusName
 from router.policy import Market, Offer
 from router.policy.market import VENDOR
@@ -27,6 +28,7 @@ class Bill:
         settled_usd: the same in USD at the day's rate; None where unknown.
         prices: the price set used, or None.
         warning: what the user should know, or None.
+        terms: the endpoint's terms, where they made `settled_cost` of `list_cost`.
     """
 
     model_served: str
@@ -36,6 +38,7 @@ class Bill:
     settled_usd: Decimal | None
     prices: PriceSet | None
     warning: str | None
+    terms: Terms = NO_TERMS
 
 
 def served_model(market: Market, offer: Offer, name: str | None) -> str:
@@ -81,12 +84,13 @@ def bill(
     cost = price_call(usage, prices, at=market.at, service_tier=service_tier, estimated=estimated)
     list_cost = settled_cost = None
     settled_usd = None
+    terms = NO_TERMS
     if cost.total is not None and cost.currency is not None:
-        list_cost = Amount(cost.currency, cost.total)
+        list_cost, terms = Amount(cost.currency, cost.total), offer.terms
         settled_cost = Amount(*settle(cost.total, cost.currency, offer.terms))
         settled_usd = market.usd(settled_cost.value, settled_cost.currency)
     warning = None if model == offer.model else f"asked for {offer.model}, {offer.endpoint} served {model}"
-    return Bill(model, cost.status, list_cost, settled_cost, settled_usd, prices, warning)
+    return Bill(model, cost.status, list_cost, settled_cost, settled_usd, prices, warning, terms)
 
 
 def _nothing(model: str, prices: PriceSet | None) -> Bill:

@@ -7,18 +7,21 @@ before the first task is run, and everything is closed by `aclose`.
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import time
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from pricing import Catalog, FxTable, load_catalog, load_fx
+from pricing import Catalog, FxTable, load_catalog
 from router.environment import FILE_NAME, load_environment, shown_path
-from router.errors import NoEndpoint
-from router.estimation import configuration_of, decide_task, estimate_task
-from router.policy import Market, policy_version
+from router.errors import NoEndpoint, WrongUsage
+from router.estimation import estimate_task
+from router.ledger.rates import fx_of
+from router.policy import Market
 from router.presets import preset_keys
 from router.settings import EndpointSettings, Settings
 from router.settings_file import load_settings
@@ -38,7 +41,7 @@ class Router:
         settings: what is set; None: `router.toml`, environment and `.env`, found from the working directory.
         environ: where keys are read from; None: the process's environment and `.env`.
         catalog: price catalogue; None: the bundled one and the settings' own price files.
-        fx: exchange rates; None: the bundled ones.
+        fx: exchange rates; None: the bundled ones, the settings' own, and, once a task has run, the ledger's.
         latency_s: median latency by model, seconds, for latency objectives; None: not known.
 
     Raises:
@@ -59,22 +62,27 @@ class Router:
         self.settings = load_settings() if settings is None else settings
         self.catalog = catalog or catalog_of(self.settings)
         self._fx = fx
+        self._fx_given = fx is not None
         self._latency_s = latency_s or {}
         self._ledger: Ledger | None = None
         self._endpoints: dict[str, Endpoint] = {}
         self._gates: dict[str, Gate] = {}
         self._opening = asyncio.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def usable_endpoints(self) -> Mapping[str, EndpointSettings]:
-        """The endpoints that need no key or whose key is set, by name."""
-        endpoints = self.settings.endpoints.items()
-        return {name: each for name, each in endpoints if each.key_env is None or self.environ.get(each.key_env)}
+        """The endpoints that can be used: those that need no key or whose key is set, and whose client is installed."""
+        return {
+            name: each
+            for name, each in self.settings.endpoints.items()
+            if (each.key_env is None or self.environ.get(each.key_env)) and (each.kind != "litellm" or _has_litellm())
+        }
 
     def market(self, at: datetime | None = None) -> Market:
         """Return what is on offer at an instant; None: now."""
         if self._fx is None:
-            self._fx = load_fx()
+            self._fx = fx_of(self.settings)
         return Market(
             self.catalog,
             self.usable_endpoints,
@@ -85,7 +93,7 @@ class Router:
         )
 
     def decide(self, work: str | Messages | Task, **options: Any) -> Decision:
-        """Return the decision for one call of the task, with every candidate; nothing is sent.
+        """Return the decision for the task's one call, or for its orchestrator where it is planned; nothing is sent.
 
         Args:
             work: the text, messages or Task.
@@ -96,7 +104,7 @@ class Router:
             NoCandidate: no candidate fits.
             NoEndpoint: no configured endpoint offers any of them.
         """
-        return decide_task(self.market(), self.settings, Task.of(work, **options))
+        return self.estimate(work, **options).decision
 
     def estimate(self, work: str | Messages | Task, **options: Any) -> Estimate:
         """Return what the task is expected to cost; nothing is sent. See `decide` for arguments and errors."""
@@ -119,30 +127,41 @@ class Router:
             RunHeld: another process works on this run key.
             LedgerError: a row could not be committed.
         """
-        async with aclosing(self._events(Task.of(work, **options), stream=False)) as happening:
-            async for event in happening:
-                if isinstance(event, Result):
-                    return event
-        raise AssertionError("a run always ends in a result or an error")  # pragma: no cover
+        return await self._run(Task.of(work, **options), None)
 
     async def stream(self, work: str | Messages | Task, **options: Any) -> AsyncGenerator[str | Result, None]:
-        """Do the task; yield the answer's text as it comes, then the Result. See `route` for arguments and errors."""
-        async with aclosing(self._events(Task.of(work, **options), stream=True)) as happening:
-            async for event in happening:
-                yield event
+        """Do the task; yield the answer's text as it comes, then the Result. See `route` for arguments and errors.
 
-    async def _events(self, task: Task, *, stream: bool) -> AsyncGenerator[str | Result, None]:
-        from router.lifecycle import RunAbout, run_events  # the wire and the ledger load with the first run
+        Where the consumer stops early, the request is cut off and what it used is estimated.
+        """
+        task = Task.of(work, **options)
+        pieces: asyncio.Queue[str | None] = asyncio.Queue(maxsize=1)  # so that no more is read than is consumed
+
+        async def produce() -> Result:
+            try:
+                result = await self._run(task, pieces.put)
+            except Exception:
+                await pieces.put(None)
+                raise
+            await pieces.put(None)
+            return result
+
+        running = asyncio.create_task(produce())
+        try:
+            while (piece := await pieces.get()) is not None:
+                yield piece
+            yield await running
+        finally:
+            running.cancel()
+            await asyncio.wait([running])
+
+    async def _run(self, task: Task, say: Callable[[str], Awaitable[None]] | None) -> Result:
+        from router.lifecycle import run_task  # the wire and the ledger load with the first run
 
         market = self.market()
-        plan = estimate_task(market, self.settings, task)
-        self._require_endpoint(plan.decision)
-        name, configuration = configuration_of(self.settings, task)
-        desk = await self._bench(market)
-        about = RunAbout(task, plan, name if not task.candidates else "candidates", policy_version(configuration))
-        async with aclosing(run_events(desk, self.settings, about, stream=stream)) as happening:
-            async for event in happening:
-                yield event
+        estimate = estimate_task(market, self.settings, task)
+        self._require_endpoint(estimate.decision)
+        return await run_task(await self._bench(market), task, estimate, say)
 
     def _require_endpoint(self, decision: Decision) -> None:
         if decision.chosen.endpoint is not None:
@@ -160,15 +179,24 @@ class Router:
         from router.lifecycle import Bench
         from router.limits import Gate
 
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        if self._loop is not loop:
+            raise WrongUsage("router: it was first used on another event loop", hint="make one Router an event loop")
         async with self._opening:
             if self._ledger is None:
                 self._ledger = await asyncio.to_thread(open_ledger, default_url(self.settings))
                 await self._ledger.prune(time.time_ns() // 1000)
+                if not self._fx_given:
+                    self._fx = await asyncio.to_thread(fx_of, self.settings, self._ledger.reader)
             for name, settings in market.endpoints.items():
                 if name not in self._endpoints:
                     self._endpoints[name] = open_endpoint(name, settings, self.environ)
                     self._gates[name] = Gate(settings.concurrency)
-        return Bench(self._ledger, self._endpoints, self._gates, market)
+        return Bench(
+            self._ledger, self._endpoints, self._gates, replace(market, fx=self._fx or market.fx), self.settings
+        )
 
     async def aclose(self) -> None:
         """Close connections and the ledger, everything written; a second call does nothing."""
@@ -177,6 +205,7 @@ class Router:
         for endpoint in endpoints.values():
             await endpoint.aclose()
         if ledger is not None:
+            self._loop = None
             ledger.close()  # not in a thread: at the interpreter's exit no thread can be had any more
 
     async def __aenter__(self) -> Self:
@@ -186,6 +215,11 @@ class Router:
     async def __aexit__(self, *_: object) -> None:
         """Close connections and the ledger."""
         await self.aclose()
+
+
+@cache
+def _has_litellm() -> bool:
+    return importlib.util.find_spec("litellm") is not None
 
 
 def catalog_of(settings: Settings) -> Catalog:

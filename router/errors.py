@@ -31,6 +31,8 @@ class RouterError(Exception):
     Args:
         message: one line: the key, the value, what was allowed.
         hint: one line saying what to do, or None.
+
+    `run_id` and `calls` say, where a run failed, which one, and the receipts (`router.task.CallReceipt`) of its calls.
     """
 
     exit_code = 1
@@ -38,6 +40,8 @@ class RouterError(Exception):
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
         self.hint = hint
+        self.run_id: str | None = None
+        self.calls: tuple[object, ...] = ()
 
 
 class WrongUsage(RouterError):

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from router.errors import unknown_name
+from router.errors import NoEndpoint, unknown_name
 from router.forecast import OutputForecast
-from router.plan import planner_messages, separable_parts
+from router.plan import merging_task, planning_task, separable_parts, step_task
 from router.policy import Market, Need, NoCandidate, decide, decide_among, need_of
 from router.policy.need import DEFAULT_CLASS
 from router.settings import ByClassSettings, ConfigurationSettings, Settings
-from router.task import NOTHING, Decision, Estimate, Interval, Task
+from router.task import NOTHING, Decision, Estimate, Interval, Role, Step, Task
 from router.tokens import estimate_message_tokens
 
 LEAST_PARTS = 3
+DIVISIBLE = frozenset({"write", "code", "math", "reason", "research", "chat", "plan"})
+"""Classes whose listed items are questions; elsewhere a list is the material of one answer."""
 PARTS_IF_UNSEEN = 3
 PLAN_TOKENS_A_PART = 60
 
@@ -36,7 +38,7 @@ def configuration_of(settings: Settings, task: Task) -> tuple[str, Configuration
     return name, settings.configurations[name]
 
 
-def decide_task(market: Market, settings: Settings, task: Task, role: str = "single") -> Decision:
+def decide_task(market: Market, settings: Settings, task: Task, role: Role = "single") -> Decision:
     """Return the decision for one call of the task.
 
     Args:
@@ -54,7 +56,7 @@ def decide_task(market: Market, settings: Settings, task: Task, role: str = "sin
     return _decide_need(market, task, name, configuration, _need(task, configuration, role))
 
 
-def _need(task: Task, configuration: ConfigurationSettings, role: str) -> Need:
+def _need(task: Task, configuration: ConfigurationSettings, role: Role) -> Need:
     default = configuration.default_class if isinstance(configuration, ByClassSettings) else DEFAULT_CLASS
     return need_of(task, role, default)
 
@@ -78,7 +80,7 @@ def estimate_task(market: Market, settings: Settings, task: Task) -> Estimate:
     """
     name, configuration = configuration_of(settings, task)
     need = _need(task, configuration, "single")
-    parts = separable_parts(task.text)
+    parts = separable_parts(task.text) if need.task_class in DIVISIBLE or task.plan == "always" else 0
     if parts >= LEAST_PARTS:
         need = replace(need, output=_times(need.output, parts, task.max_output_tokens))
     try:
@@ -89,7 +91,11 @@ def estimate_task(market: Market, settings: Settings, task: Task) -> Estimate:
         single = None
     plan = None
     if task.plan == "always" or (task.plan == "auto" and parts >= LEAST_PARTS):
-        plan = _plan_cost(market, settings, task, parts or PARTS_IF_UNSEEN)
+        try:
+            plan = _plan_cost(market, settings, task, parts or PARTS_IF_UNSEEN)
+        except (NoCandidate, NoEndpoint):
+            if task.plan == "always" or single is None:
+                raise
     alone = single.chosen.cost if single else None
     planned = (
         task.plan == "always"
@@ -97,9 +103,9 @@ def estimate_task(market: Market, settings: Settings, task: Task) -> Estimate:
         or (plan is not None and alone is not None and plan.expected_usd < alone.expected_usd)
     )
     if planned or single is None:
-        orchestrator = decide_task(market, settings, _planning(task), "orchestrator")
-        steps = (parts or PARTS_IF_UNSEEN) + 2
-        return Estimate(plan, planned, steps, orchestrator, need.task_class, alone, plan)
+        orchestrator = decide_task(market, settings, planning_task(task), "orchestrator")
+        calls = (parts or PARTS_IF_UNSEEN) + 2
+        return Estimate(plan, planned, calls, orchestrator, need.task_class, alone, plan)
     return Estimate(alone, planned, 1, single, need.task_class, alone, plan)
 
 
@@ -114,22 +120,21 @@ def _times(output: OutputForecast, parts: int, cap: int | None) -> OutputForecas
     )
 
 
-def _planning(task: Task) -> Task:
-    return task.model_copy(
-        update={"messages": planner_messages(task.text), "task_class": "plan", "tools": (), "json_output": False}
-    )
-
-
 def _plan_cost(market: Market, settings: Settings, task: Task, parts: int) -> Interval | None:
-    """Return the expected cost of plan, steps and merge, or None where a price is unknown."""
+    """Return the expected cost of plan, steps and merge, or None where a price is unknown.
+
+    Raises:
+        NoCandidate, NoEndpoint: one of the roles has no model.
+    """
     text_tokens = estimate_message_tokens(task.messages)
-    planning = _planning(task).model_copy(update={"expected_output_tokens": PLAN_TOKENS_A_PART * parts})
-    step = task.model_copy(update={"expected_input_tokens": max(1, text_tokens // parts), "json_output": False})
-    work = decide_task(market, settings, step, "worker")
-    results_tokens = parts * work.chosen.output_tokens[1]
-    merging = task.model_copy(
-        update={"task_class": "merge", "tools": (), "expected_input_tokens": text_tokens + results_tokens}
+    planning = planning_task(task).model_copy(update={"expected_output_tokens": PLAN_TOKENS_A_PART * parts})
+    some = Step("part", need_of(task).task_class, task.text)
+    step = step_task(task, some, {}, settings.swarm.step_max_output_tokens)
+    work = decide_task(
+        market, settings, step.model_copy(update={"expected_input_tokens": max(1, text_tokens // parts)}), "worker"
     )
+    results_tokens = parts * work.chosen.output_tokens[1]
+    merging = merging_task(task, ()).model_copy(update={"expected_input_tokens": text_tokens + results_tokens})
     total = NOTHING
     for decision, count in (
         (decide_task(market, settings, planning, "orchestrator"), 1),

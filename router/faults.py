@@ -19,9 +19,13 @@ from pricing.lines import line_of
 from router.settings import (
     ByClassSettings,
     ClassRule,
+    CommitmentSettings,
+    CreditSettings,
     DatabaseSettings,
     EndpointSettings,
     FixedSettings,
+    FxRateSettings,
+    FxSettings,
     RetrySettings,
     Settings,
     SettlementSettings,
@@ -35,11 +39,15 @@ SECTIONS: Mapping[KeyPath, type[BaseModel]] = {
     ("database",): DatabaseSettings,
     ("endpoints", "*"): EndpointSettings,
     ("endpoints", "*", "settlement"): SettlementSettings,
+    ("endpoints", "*", "credits", "*"): CreditSettings,
+    ("endpoints", "*", "commitments", "*"): CommitmentSettings,
     ("configurations", "*", "fixed"): FixedSettings,
     ("configurations", "*", "by_class"): ByClassSettings,
     ("configurations", "*", "by_class", "classes", "*"): ClassRule,
     ("retry",): RetrySettings,
     ("swarm",): SwarmSettings,
+    ("fx",): FxSettings,
+    ("fx", "rates", "*"): FxRateSettings,
 }
 NOT_IN_FILE = frozenset({"source"})  # set by the loader
 WORDS_OF_TYPES = {

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from router.classify import TASK_CLASSES
 from router.errors import PlanError
-from router.task import Plan, Step
+from router.task import Messages, Plan, Step, Task
 
 PLAN_FORMAT = (
     'Reply with one JSON object: {"tasks": [{"id": "...", "class": "...", "prompt": "...", "depends_on": []}], '
@@ -28,6 +28,7 @@ PLAN_FORMAT = (
 )
 MERGE_ORDER = "Merge the results below into one answer."
 
+_LIMITS = frozenset({"max_tokens", "max_completion_tokens"})
 _THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
 _CLOSED = re.compile(r"""n_tasks["']?\s*:\s*["']?\d+["']?[\s,]*\}""")
 _ITEM = re.compile(r"^\s*(?:[-*•]|\(?\d{1,4}[.):])\s+\S", re.MULTILINE)
@@ -67,6 +68,36 @@ def planner_messages(text: str) -> tuple[Mapping[str, Any], ...]:
         "n_tasks is the number of tasks. Write the JSON only."
     )
     return ({"role": "system", "content": system}, {"role": "user", "content": text})
+
+
+def planning_task(task: Task, max_output_tokens: int | None = None) -> Task:
+    """Return the task that asks an orchestrator for a plan; its own limit stands, whatever the task's extras say.
+
+    Args:
+        task: the whole task.
+        max_output_tokens: limit of the plan, tokens; None: none.
+    """
+    extra = {name: value for name, value in task.extra.items() if name not in _LIMITS}
+    return _part(task, planner_messages(task.text), "plan", max_output_tokens, extra=extra)
+
+
+def step_task(task: Task, step: Step, results: Mapping[str, str], max_output_tokens: int) -> Task:
+    """Return the task that a step of a plan is for its worker; see `worker_messages`."""
+    part = _part(task, worker_messages(step, results), step.task_class, max_output_tokens)
+    return part.model_copy(update={"tools": task.tools, "quality_floor": task.quality_floor})
+
+
+def merging_task(task: Task, results: Iterable[tuple[str, str]]) -> Task:
+    """Return the task that asks an orchestrator to merge; see `merge_messages`."""
+    part = _part(task, merge_messages(task.text, results), "merge", task.max_output_tokens)
+    return part.model_copy(update={"json_output": task.json_output})
+
+
+def _part(task: Task, messages: Messages, task_class: str, max_output_tokens: int | None, **update: Any) -> Task:
+    """Return a call of the task's run: what was said of the whole task's size and quality does not hold for it."""
+    whole = {"tools": (), "json_output": False, "quality_floor": None}
+    sizes = {"expected_input_tokens": None, "expected_output_tokens": None, "max_output_tokens": max_output_tokens}
+    return task.model_copy(update={"messages": tuple(messages), "task_class": task_class, **whole, **sizes, **update})
 
 
 def worker_messages(step: Step, results: Mapping[str, str]) -> tuple[Mapping[str, Any], ...]:
@@ -152,6 +183,8 @@ def _plan_object(text: str) -> Any:
     """Return the plan in the text by the order of repair, or None."""
     try:
         return json.loads(text)
+    except RecursionError:
+        return None
     except ValueError:
         pass
     objects = [found for found, _ in _objects(text) if "tasks" in found]
@@ -165,7 +198,7 @@ def _objects(text: str) -> Iterable[tuple[dict[str, Any], int]]:
     while position >= 0:
         try:
             found, end = decoder.raw_decode(text, position)
-        except ValueError:
+        except (ValueError, RecursionError):
             end = position + 1
         else:
             if isinstance(found, dict):

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import os
+import queue
 import threading
 import weakref
 from collections.abc import AsyncGenerator
@@ -51,7 +53,12 @@ def route(work: str | Messages | Task, **options: Any) -> Result:
         work: the text, OpenAI-style messages, or a Task.
         options: fields of Task.
     """
-    return asyncio.run_coroutine_threadsafe(aroute(work, **options), _background_loop()).result()
+    running = asyncio.run_coroutine_threadsafe(aroute(work, **options), _background_loop())
+    try:
+        return running.result()
+    except BaseException:
+        running.cancel()  # Ctrl-C in the caller's thread stops the call too
+        raise
 
 
 def decide(work: str | Messages | Task, **options: Any) -> Decision:
@@ -92,21 +99,30 @@ def _background_loop() -> asyncio.AbstractEventLoop:
     global _background  # noqa: PLW0603 — one per process, made at first use
     with _background_lock:
         if _background is None:
-            loop = asyncio.new_event_loop()
-            thread = threading.Thread(target=_serve, args=(loop,), name="router-background", daemon=True)
+            started: queue.SimpleQueue[asyncio.AbstractEventLoop] = queue.SimpleQueue()
+            thread = threading.Thread(target=_serve, args=(started,), name="router-background", daemon=True)
             thread.start()
+            loop = started.get()
             atexit.register(_stop, loop, thread)
             _background = loop, thread
         return _background[0]
 
 
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    asyncio.set_event_loop(loop)
-    loop.run_forever()
-    loop.run_until_complete(loop.shutdown_asyncgens())
-    loop.close()
+def _serve(started: queue.SimpleQueue[asyncio.AbstractEventLoop]) -> None:
+    with asyncio.Runner() as runner:  # at its end it cancels what still runs, and closes the router
+        started.put(runner.get_loop())
+        runner.get_loop().run_forever()
 
 
 def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
     loop.call_soon_threadsafe(loop.stop)
     thread.join(timeout=10)
+
+
+def _forget() -> None:
+    """In a forked child the background thread is gone: the next sync call starts another."""
+    global _background, _background_lock
+    _background, _background_lock = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget)

@@ -6,12 +6,18 @@ of its type, text is never taken for a number, and a key (the secret itself) is 
 
 from __future__ import annotations
 
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
+
+from pricing.errors import PricingError
+from pricing.fx import MAX_AGE_DAYS, FxRate, operator_rate, read_pair
+from pricing.money import is_currency
+from pricing.payment import Commitment, Credit
 
 
 class _Section(BaseModel):
@@ -26,7 +32,15 @@ def _number(value: object) -> object:
     return value
 
 
-Share = Annotated[Decimal, Field(ge=0, le=1)]
+def _currency(code: str) -> str:
+    if not is_currency(code):
+        raise PydanticCustomError("currency", "should be an ISO 4217 code, like USD")
+    return code
+
+
+Share = Annotated[Decimal, Field(ge=0, le=1, decimal_places=28)]
+Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$"), AfterValidator(_currency)]
+Day = Annotated[date, Field(strict=True)]
 Count = Annotated[int, Field(strict=True)]
 Number = Annotated[float, BeforeValidator(_number)]
 Switch = Annotated[bool, Field(strict=True)]
@@ -35,8 +49,68 @@ Switch = Annotated[bool, Field(strict=True)]
 class SettlementSettings(_Section):
     """What one unit of list price really costs: `rate` units of `currency` for one unit of the list's currency."""
 
-    currency: str = Field(pattern=r"^[A-Z]{3}$")
-    rate: Decimal = Field(gt=0)
+    currency: Currency
+    rate: Decimal = Field(gt=0, le=10**9, decimal_places=28)
+
+
+class CreditSettings(_Section):
+    """An amount that an endpoint's calls are paid from: see `pricing.payment.Credit`.
+
+    Args:
+        kind: "free" or "prepaid".
+        amount: how much it held at first, in units of `currency`.
+        currency: ISO 4217 code.
+        starts: UTC day from whose midnight it may be used.
+        expires: UTC day from whose midnight on what is left is gone; None: never.
+    """
+
+    kind: Literal["free", "prepaid"]
+    amount: Decimal = Field(gt=0, max_digits=30, decimal_places=12)
+    currency: Currency
+    starts: Day
+    expires: Day | None = None
+
+    @model_validator(mode="after")
+    def _lasts(self) -> Self:
+        if self.expires is not None and self.expires <= self.starts:
+            raise PydanticCustomError("days", "should have its expires after its starts")
+        return self
+
+    def credit(self) -> Credit:
+        """Return it as pricing knows it."""
+        return Credit(self.kind, self.currency, self.amount, self.starts, self.expires)
+
+
+class CommitmentSettings(_Section):
+    """A committed tier of an endpoint: see `pricing.payment.Commitment`.
+
+    Args:
+        monthly_amount: settled spend a month that is paid for in any case, in units of `currency`.
+        currency: ISO 4217 code.
+        discount_share: stands in place of the endpoint's while the tier is in force, 0 to 1.
+        starts: UTC day from whose midnight it is in force.
+        ends: UTC day from whose midnight on it is not; None: until further notice.
+    """
+
+    monthly_amount: Decimal = Field(gt=0, max_digits=30, decimal_places=12)
+    currency: Currency
+    discount_share: Share
+    starts: Day
+    ends: Day | None = None
+
+    @model_validator(mode="after")
+    def _lasts(self) -> Self:
+        if self.ends is not None and self.ends <= self.starts:
+            raise PydanticCustomError("days", "should have its ends after its starts")
+        return self
+
+    def commitment(self) -> Commitment:
+        """Return it as pricing knows it."""
+        return Commitment(self.currency, self.monthly_amount, self.discount_share, self.starts, self.ends)
+
+    def overlaps(self, other: CommitmentSettings) -> bool:
+        """Return whether both are in force on some day."""
+        return self.starts < (other.ends or date.max) and other.starts < (self.ends or date.max)
 
 
 class EndpointSettings(_Section):
@@ -53,7 +127,11 @@ class EndpointSettings(_Section):
         connect_timeout_s: longest wait for a connection, seconds.
         read_timeout_s: longest silence: to the next chunk of a stream, or to a whole answer, seconds.
         discount_share: share of the list price that is not paid, 0 to 1.
+        markup_share: share charged on top of the discounted list price, 0 to 10.
         settlement: what a unit of list price costs; None: it costs itself.
+        tax_share: tax on top of all that, where it is a cost, 0 to 1.
+        credits: free and prepaid amounts that its calls are paid from.
+        commitments: committed tiers, one at a time.
         extra: further body fields sent with every call.
     """
 
@@ -67,7 +145,11 @@ class EndpointSettings(_Section):
     connect_timeout_s: Number = Field(default=5.0, gt=0)
     read_timeout_s: Number = Field(default=120.0, gt=0)
     discount_share: Share = Decimal(0)
+    markup_share: Decimal = Field(default=Decimal(0), ge=0, le=10, decimal_places=28)
     settlement: SettlementSettings | None = None
+    tax_share: Share = Decimal(0)
+    credits: tuple[CreditSettings, ...] = ()
+    commitments: tuple[CommitmentSettings, ...] = ()
     extra: dict[str, Any] = Field(default_factory=dict)
 
     @field_validator("base_url")
@@ -89,6 +171,13 @@ class EndpointSettings(_Section):
         if self.kind == "openai" and self.base_url is None:
             raise PydanticCustomError("missing_url", 'needs a base_url, or kind = "litellm", or a preset')
         return self
+
+    @field_validator("commitments")
+    @classmethod
+    def _one_tier_at_a_time(cls, tiers: tuple[CommitmentSettings, ...]) -> tuple[CommitmentSettings, ...]:
+        if any(one.overlaps(other) for at, one in enumerate(tiers) for other in tiers[:at]):
+            raise PydanticCustomError("commitments", "should not be in force on one day together: give ends")
+        return tiers
 
 
 class FixedSettings(_Section):
@@ -159,6 +248,42 @@ class DatabaseSettings(_Section):
     url: str | None = Field(default=None, min_length=1, repr=False)
 
 
+class FxRateSettings(_Section):
+    """An exchange rate of the user's own: one unit of `pair`'s first currency is `rate` of its second.
+
+    Args:
+        pair: as "CNY/USD".
+        rate: above 0.
+        starts: UTC day from which it holds.
+        source: where it is from, in the user's words.
+    """
+
+    pair: str
+    rate: Decimal = Field(gt=0, max_digits=28)
+    starts: Day
+    source: str = Field(default="router.toml", min_length=1)
+
+    @field_validator("pair")
+    @classmethod
+    def _pair_is_one(cls, pair: str) -> str:
+        try:
+            read_pair(pair)
+        except PricingError:
+            raise PydanticCustomError("pair", "should be two different ISO 4217 codes, like CNY/USD") from None
+        return pair
+
+    def fx_rate(self) -> FxRate:
+        """Return it as pricing knows it."""
+        return operator_rate(*read_pair(self.pair), self.rate, self.starts, self.source)
+
+
+class FxSettings(_Section):
+    """How currencies are converted: days that a rate may be old, and rates that outrank all others of their day."""
+
+    max_age_days: Count = Field(default=MAX_AGE_DAYS, ge=0, le=36_500)
+    rates: tuple[FxRateSettings, ...] = ()
+
+
 class Settings(_Section):
     """Everything that is set, defaults included.
 
@@ -170,6 +295,7 @@ class Settings(_Section):
         aliases: other names of models.
         price_files: further price files, or folders of them.
         prices: price tables given inline, in the format of a price file.
+        fx: exchange rates of the user's own, and how old one may be.
         store_prompts: whether task texts and answers are kept in the ledger for good.
         report_currency: ISO 4217 code that reports show.
         time_zone: IANA name that months and days are cut in.
@@ -185,6 +311,7 @@ class Settings(_Section):
     prices: dict[str, Any] = Field(default_factory=dict)
     retry: RetrySettings = RetrySettings()
     swarm: SwarmSettings = SwarmSettings()
+    fx: FxSettings = FxSettings()
     store_prompts: Switch = False
     report_currency: str = Field(default="USD", pattern=r"^[A-Z]{3}$")
     time_zone: str = "UTC"

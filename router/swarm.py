@@ -1,26 +1,27 @@
 """One orchestrator, many workers: plan, run the steps in parallel, merge.
 
 In: a task and a `Desk`. Out: a plan, the steps' texts, the merged answer. Invariant: a failing step never fails the
-run; it is reported with its reason, and what did succeed is merged. A step runs when all it depends on has succeeded,
-a bounded number at once.
+run; it is reported with its reason, and what did succeed is merged, or handed on as it is where the merge fails. A step
+runs when all it depends on has succeeded, a bounded number at once.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Any
 
-from router.attempts import CallOutcome, CallSpec, Desk
-from router.calls import events, perform
-from router.errors import BudgetExceeded, PlanError, RouterError, RunFailed
+from router.attempts import CallSpec, Desk, Say
+from router.calls import CallOutcome, perform
+from router.errors import BudgetExceeded, NoEndpoint, PlanError, RouterError, RunFailed
+from router.forecast import forecast_output
 from router.ledger.records import StepEnded, StepRow, StepStatus
-from router.plan import PlanCut, merge_messages, parse_plan, planner_messages, worker_messages
+from router.plan import PlanCut, merging_task, parse_plan, planning_task, step_task
 from router.policy import NoCandidate
 from router.settings import SwarmSettings
-from router.task import CallReceipt, Decision, Plan, Step, Task
+from router.task import CallReceipt, Decision, Plan, Role, Step, Task
 from router.tokens import estimate_tokens
 
 PLAN_TRIES = 3
@@ -29,7 +30,9 @@ PLAN_OUTPUT_TOKENS_A_PART = 80
 MERGE_WINDOW_SHARE = 0.6
 UNKNOWN_WINDOW_TOKENS = 32_000
 
-Decide = Callable[[Task, str], Decision]
+Decide = Callable[[Task, Role], Decision]
+REFUSED = (BudgetExceeded, NoCandidate, NoEndpoint)
+"""What keeps a call from being made, without anything being wrong with the run."""
 
 
 @dataclass(slots=True)
@@ -46,24 +49,39 @@ class RunLog:
         return outcome
 
 
-async def make_plan(desk: Desk, task: Task, decide: Decide, bounds: SwarmSettings, log: RunLog, parts: int) -> Plan:
+@dataclass(frozen=True, slots=True)
+class Swarm:
+    """What a swarm works with: the desk, the whole task, how models are decided on, its bounds, and the log."""
+
+    desk: Desk
+    task: Task
+    decide: Decide
+    bounds: SwarmSettings
+    log: RunLog
+
+
+async def make_plan(swarm: Swarm, parts: int) -> Plan:
     """Return the orchestrator's plan; a cut one is asked again with twice the room, a broken one once more.
+
+    Args:
+        swarm: what it works with.
+        parts: how many parts the task is seen to have.
 
     Raises:
         PlanError: no usable plan in three tries.
         RunFailed: the orchestrator could not be reached.
+        BudgetExceeded, NoCandidate, NoEndpoint: the call could not be made.
     """
     room = max(PLAN_OUTPUT_TOKENS, PLAN_OUTPUT_TOKENS_A_PART * parts)
-    problem: PlanError | None = None
+    problem = PlanError("plan: none was made")
     for sample in range(PLAN_TRIES):
-        asked = task.model_copy(update={"messages": planner_messages(task.text), "task_class": "plan", "tools": ()})
-        asked = asked.model_copy(update={"max_output_tokens": room, "json_output": False})
-        spec = call_spec(decide(asked, "orchestrator"), asked, sample=sample)
-        outcome = log.add(await perform(desk, spec))
+        asked = planning_task(swarm.task, room)
+        spec = call_spec(swarm.decide(asked, "orchestrator"), asked, sample=sample)
+        outcome = swarm.log.add(await perform(swarm.desk, spec))
         if outcome.error is not None:
             raise RunFailed(f"the orchestrator's plan failed: {outcome.error}", hint=outcome.error.hint)
         try:
-            return parse_plan(outcome.text, outcome.finish_reason, max_steps=bounds.max_steps)
+            return parse_plan(outcome.text, outcome.finish_reason, max_steps=swarm.bounds.max_steps)
         except PlanCut as error:
             problem, room = error, room * 2
         except PlanError as error:
@@ -71,28 +89,32 @@ async def make_plan(desk: Desk, task: Task, decide: Decide, bounds: SwarmSetting
     raise PlanError(f"{problem}, in {PLAN_TRIES} tries", hint="use another orchestrator, or plan = never")
 
 
-async def run_steps(
-    desk: Desk, task: Task, plan: Plan, decide: Decide, bounds: SwarmSettings, log: RunLog
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Run every step of the plan; return the texts and the reasons of failure, both by step id in plan order."""
-    await desk.ledger.write(
-        *(
-            StepRow(desk.run_id, step.step_id, position, step.task_class, step.depends_on)
-            for position, step in enumerate(plan.steps)
-        )
-    )
-    places = asyncio.Semaphore(bounds.concurrency)
-    running: dict[str, asyncio.Task[CallOutcome | str]] = {}
+async def run_steps(swarm: Swarm, plan: Plan) -> tuple[dict[str, str], dict[str, str]]:
+    """Run every step of the plan; return the texts and the reasons of failure, both by step id in plan order.
 
-    async def one(step: Step) -> CallOutcome | str:
-        results = {}
+    Raises:
+        BudgetExceeded: what is left does not pay for the merge; no step was run.
+        LedgerError, RunHeld: a row could not be written, or the run is another process's now.
+    """
+    run_id = swarm.desk.run_id
+    rows = (
+        StepRow(run_id, step.step_id, position, step.task_class, step.depends_on)
+        for position, step in enumerate(plan.steps)
+    )
+    await swarm.desk.write(*rows)
+    kept_usd = _keep_for_merge(swarm, plan)
+    places = asyncio.Semaphore(swarm.bounds.concurrency)
+    running: dict[str, asyncio.Task[str | _Failed]] = {}
+
+    async def one(step: Step) -> str | _Failed:
+        results: dict[str, str] = {}
         for name in step.depends_on:
             earlier = await running[name]
-            if isinstance(earlier, str) or earlier.error is not None:
-                return f"not run: {name}, which it depends on, failed"
-            results[name] = earlier.text
+            if isinstance(earlier, _Failed):
+                return await _end_step(swarm, step, _Failed(f"not run: {name}, which it depends on, failed"))
+            results[name] = earlier
         async with places:
-            return await _work(desk, task, step, results, decide, bounds)
+            return await _end_step(swarm, step, await _work(swarm, step, results))
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -100,98 +122,116 @@ async def run_steps(
                 running[step.step_id] = group.create_task(one(step))
     except* RouterError as errors:
         raise errors.exceptions[0] from None
-    texts: dict[str, str] = {}
-    failed: dict[str, str] = {}
-    ends: list[StepEnded] = []
-    for step in plan.steps:
-        outcome = running[step.step_id].result()
-        status: StepStatus = "succeeded"
-        if isinstance(outcome, str):
-            status, failed[step.step_id] = "failed", outcome
-        elif log.add(outcome).error is not None:
-            status = "timed_out" if outcome.receipt.status == "timed_out" else "failed"
-            failed[step.step_id] = str(outcome.error)
-        else:
-            texts[step.step_id] = outcome.text
-        ends.append(StepEnded(desk.run_id, step.step_id, status, failed.get(step.step_id)))
-    await desk.ledger.write(*ends)
-    return texts, failed
+    finally:
+        swarm.desk.budget.give_back(kept_usd)  # the merge now reserves for itself
+    ends = {step.step_id: running[step.step_id].result() for step in plan.steps}
+    texts = {name: end for name, end in ends.items() if isinstance(end, str)}
+    return texts, {name: end.reason for name, end in ends.items() if isinstance(end, _Failed)}
 
 
-async def _work(
-    desk: Desk, task: Task, step: Step, results: Mapping[str, str], decide: Decide, bounds: SwarmSettings
-) -> CallOutcome | str:
-    room = min(bounds.step_max_output_tokens, task.max_output_tokens or bounds.step_max_output_tokens)
-    asked = task.model_copy(
-        update={
-            "messages": worker_messages(step, results),
-            "task_class": step.task_class,
-            "max_output_tokens": room,
-            "json_output": False,
-        }
-    )
-    deadline = asyncio.get_running_loop().time() + bounds.step_timeout_s
-    try:
-        spec = replace(call_spec(decide(asked, "worker"), asked), step_id=step.step_id, deadline=deadline)
-        return await perform(desk, spec)
-    except (BudgetExceeded, NoCandidate) as error:
-        return f"not run: {error}"
-
-
-async def merge(
-    desk: Desk, task: Task, texts: Mapping[str, str], decide: Decide, log: RunLog, *, stream: bool
-) -> AsyncGenerator[str | CallOutcome, None]:
-    """Merge the texts, in as many rounds as the orchestrator's context needs; yield the last call's text and outcome.
+def _keep_for_merge(swarm: Swarm, plan: Plan) -> Decimal:
+    """Set aside what the merge is expected to cost, so that the steps cannot spend it; return the amount, USD.
 
     Raises:
-        RunFailed: a merge failed.
+        BudgetExceeded: it does not fit.
     """
-    asked = task.model_copy(update={"task_class": "merge", "tools": ()})
+    if swarm.desk.budget.limit_usd is None:
+        return Decimal(0)
+    most = swarm.bounds.step_max_output_tokens
+    read_tokens = sum(forecast_output(step.task_class, 0, most).expected_tokens for step in plan.steps)
+    asked = merging_task(swarm.task, ()).model_copy(update={"expected_input_tokens": read_tokens})
+    cost = swarm.decide(asked, "orchestrator").chosen.cost
+    return swarm.desk.budget.keep(cost.high_usd if cost else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """A step that failed, with its reason."""
+
+    reason: str
+    status: StepStatus = "failed"
+
+
+async def _end_step(swarm: Swarm, step: Step, end: str | _Failed) -> str | _Failed:
+    """Write how a step ended, as soon as it has."""
+    reason = end.reason if isinstance(end, _Failed) else None
+    status: StepStatus = end.status if isinstance(end, _Failed) else "succeeded"
+    await swarm.desk.write(StepEnded(swarm.desk.run_id, step.step_id, status, reason))
+    return end
+
+
+async def _work(swarm: Swarm, step: Step, results: Mapping[str, str]) -> str | _Failed:
+    most = swarm.bounds.step_max_output_tokens
+    asked = step_task(swarm.task, step, results, min(most, swarm.task.max_output_tokens or most))
+    deadline_s = asyncio.get_running_loop().time() + swarm.bounds.step_timeout_s
+    try:
+        spec = call_spec(swarm.decide(asked, "worker"), asked)
+        outcome = await perform(swarm.desk, replace(spec, step_id=step.step_id, deadline_s=deadline_s))
+    except REFUSED as error:
+        return _Failed(f"not run: {error}")
+    swarm.log.add(outcome)
+    if outcome.error is None:
+        return outcome.text
+    return _Failed(str(outcome.error), "timed_out" if outcome.receipt.status == "timed_out" else "failed")
+
+
+async def merge(swarm: Swarm, texts: Mapping[str, str], say: Say | None) -> CallOutcome:
+    """Merge the texts, in as many rounds as the orchestrator's context needs; return the last call's outcome.
+
+    Args:
+        swarm: what it works with.
+        texts: the results by step id.
+        say: takes the last call's text as it streams; None: not streamed.
+
+    Raises:
+        BudgetExceeded, NoCandidate, NoEndpoint: a call could not be made.
+        LedgerError, RunHeld: a row could not be written, or the run is another process's now.
+    """
     parts = list(texts.items())
     sample = 0
     while True:
-        window = _merge_window(
-            desk, decide(asked.model_copy(update={"messages": merge_messages(task.text, ())}), "orchestrator")
-        )
-        groups = _groups(parts, window - estimate_tokens(task.text))
-        merged: list[tuple[str, str]] = []
-        for group in groups:
-            call = asked.model_copy(update={"messages": merge_messages(task.text, group)})
-            spec = call_spec(decide(call, "orchestrator"), call, sample=sample)
-            sample += 1
-            last = len(groups) == 1
-            async with aclosing(events(desk, spec, stream=stream and last)) as happening:
-                async for event in happening:
-                    if isinstance(event, str):
-                        yield event
-                        continue
-                    outcome = log.add(event)
-                    if outcome.error is not None:
-                        raise RunFailed(f"merging failed: {outcome.error}", hint=outcome.error.hint)
-                    if last:
-                        yield outcome
-                        return
-                    merged.append((f"{group[0][0]} to {group[-1][0]}", outcome.text))
-        parts = merged
+        groups = _groups(parts, _merge_window(swarm) - estimate_tokens(swarm.task.text))
+        if len(groups) == 1:
+            spec = replace(_merge_spec(swarm, groups[0], sample), is_last=True)
+            return swarm.log.add(await perform(swarm.desk, spec, say))
+        specs = [_merge_spec(swarm, group, sample + number) for number, group in enumerate(groups)]
+        outcomes = await asyncio.gather(*(perform(swarm.desk, spec) for spec in specs))
+        sample += len(specs)
+        for outcome in outcomes:
+            swarm.log.add(outcome)
+        broken = next((outcome for outcome in outcomes if outcome.error is not None), None)
+        if broken is not None:
+            return broken
+        names = [f"{group[0][0]} to {group[-1][0]}" for group in groups]
+        parts = [(name, outcome.text) for name, outcome in zip(names, outcomes, strict=True)]
 
 
-def _merge_window(desk: Desk, decision: Decision) -> int:
-    info = desk.market.info(decision.chosen.model, decision.chosen.price_list)
+def _merge_spec(swarm: Swarm, group: Sequence[tuple[str, str]], sample: int) -> CallSpec:
+    asked = merging_task(swarm.task, group)
+    return call_spec(swarm.decide(asked, "orchestrator"), asked, sample=sample)
+
+
+def _merge_window(swarm: Swarm) -> int:
+    """Return how many tokens one merge may read."""
+    chosen = swarm.decide(merging_task(swarm.task, ()), "orchestrator").chosen
+    info = swarm.desk.market.info(chosen.model, chosen.price_list)
     window = info.context_window_tokens if info else None
     return int((window or UNKNOWN_WINDOW_TOKENS) * MERGE_WINDOW_SHARE)
 
 
-def _groups(parts: Sequence[tuple[str, str]], room: int) -> list[list[tuple[str, str]]]:
-    """Return the parts in order, in groups whose estimated size is at most `room` tokens, at least two to a group."""
+def _groups(parts: Sequence[tuple[str, str]], room_tokens: int) -> list[list[tuple[str, str]]]:
+    """Return the parts in order, in groups whose estimated size is at most `room_tokens`, at least two to a group."""
     groups: list[list[tuple[str, str]]] = [[]]
     used = 0
     for part in parts:
         size = estimate_tokens(part[1]) + 16
-        if used + size > room and len(groups[-1]) > 1:
+        if used + size > room_tokens and len(groups[-1]) > 1:
             groups.append([])
             used = 0
         groups[-1].append(part)
         used += size
+    if len(groups) > 1 and len(groups[-1]) == 1:
+        groups[-2].extend(groups.pop())  # one result alone needs no merging
     return groups
 
 
@@ -199,7 +239,7 @@ def call_spec(decision: Decision, task: Task, sample: int = 0) -> CallSpec:
     """Return the call of a task as decided; `sample` tells tries with the same words apart."""
     return CallSpec(
         candidate=decision.chosen,
-        role=decision.role,  # type: ignore[arg-type]  # a decision's role is one of records.Role
+        role=decision.role,
         task_class=decision.task_class,
         messages=task.messages,
         parameters=parameters_of(task),

@@ -5,6 +5,7 @@ In: a string, OpenAI-style messages, or a `Task`. Out: frozen values. Invariant:
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -12,10 +13,12 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from pricing.terms import NO_TERMS, Terms
 from pricing.usage import Usage
 from router.errors import WrongUsage
 
 Messages = Sequence[Mapping[str, Any]]
+Role = Literal["single", "orchestrator", "worker"]
 ROLES_OF_MESSAGES = ("system", "developer", "user", "assistant", "tool")
 
 
@@ -56,7 +59,7 @@ class Task(BaseModel):
     expected_output_tokens: int | None = Field(default=None, ge=0)
     quality_floor: float | None = Field(default=None, ge=0, le=1)
     latency_objective_s: float | None = Field(default=None, gt=0)
-    budget_usd: Decimal | None = Field(default=None, gt=0)
+    budget_usd: Decimal | None = Field(default=None, gt=0, le=10**9)
     tenant: str | None = None
     tags: dict[str, str] = Field(default_factory=dict)
     run_key: str | None = Field(default=None, min_length=1, max_length=200)
@@ -83,6 +86,8 @@ class Task(BaseModel):
         Raises:
             WrongUsage: an empty text, or a field that is unknown or out of range.
         """
+        if isinstance(work, cls) and not options:
+            return work
         if isinstance(work, Task):
             fields = {name: getattr(work, name) for name in work.model_fields_set}
         elif isinstance(work, str):
@@ -90,16 +95,49 @@ class Task(BaseModel):
                 raise WrongUsage("task: the text is empty", hint="give the task as text, or - to read standard input")
             fields = {"messages": ({"role": "user", "content": work},)}
         else:
-            fields = {"messages": tuple(dict(message) for message in work)}
+            fields = {"messages": _messages(work)}
         try:
-            return cls(**{**fields, **options})
+            task = cls(**{**fields, **options})
         except ValidationError as error:
             raise WrongUsage(_first_fault(error), hint="see help(router.Task) for the fields") from None
+        _check_sendable(task)
+        return task
 
     @property
     def text(self) -> str:
         """The user's words: the text parts of all messages, joined by blank lines."""
         return "\n\n".join(part for message in self.messages for part in _texts(message.get("content")))
+
+
+def _messages(work: object) -> tuple[dict[str, Any], ...]:
+    """Return the messages, or say what was given instead.
+
+    Raises:
+        WrongUsage: it is no sequence of mappings.
+    """
+    if isinstance(work, Sequence) and all(isinstance(message, Mapping) for message in work):
+        return tuple(dict(message) for message in work)
+    shown = type(work).__name__
+    raise WrongUsage(f"task: a {shown} is not allowed; a text, a list of messages or a Task is")
+
+
+def _check_sendable(task: Task) -> None:
+    """Refuse what no JSON request can carry: lone surrogates, NaN, objects.
+
+    Raises:
+        WrongUsage: a message, a tool or an extra field holds such a thing.
+    """
+    for key, value in (("messages", task.messages), ("tools", task.tools), ("extra", task.extra)):
+        try:
+            json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+        except UnicodeEncodeError:
+            message = f"task: {key} holds half of a surrogate pair, which is no character"
+            raise WrongUsage(message, hint="decode the text with the encoding it was written in") from None
+        except (TypeError, ValueError, RecursionError) as error:
+            words = str(error)[:100]
+            raise WrongUsage(
+                f"task: {key} cannot be sent as JSON: {words}", hint="texts, numbers, lists, dicts"
+            ) from None
 
 
 def _texts(content: object) -> list[str]:
@@ -142,15 +180,32 @@ NOTHING = Interval(Decimal(0), Decimal(0), Decimal(0))
 
 
 @dataclass(frozen=True, slots=True)
+class Offer:
+    """One model at one endpoint.
+
+    Args:
+        model: our model id.
+        endpoint: the endpoint's name; None: no configured endpoint, priced at the vendor's list.
+        wire_id: the id the endpoint knows the model by.
+        price_list: the list it is priced at (never "vendor").
+        last_list: whether a retired model is priced at its last list there.
+        terms: discount and settlement.
+    """
+
+    model: str
+    endpoint: str | None
+    wire_id: str
+    price_list: str
+    last_list: bool = False
+    terms: Terms = NO_TERMS
+
+
+@dataclass(frozen=True, slots=True)
 class Candidate:
     """One (model, endpoint) that could have been chosen, with its numbers.
 
     Args:
-        model: our model id.
-        endpoint: the endpoint's name; None where no configured endpoint offers the model.
-        wire_id: the id the endpoint knows it by.
-        price_list: the list it is priced at.
-        last_list: whether that is the last list of a retired model.
+        offer: the model and the endpoint.
         input_tokens: expected input, tokens.
         output_tokens: expected output, tokens (low, expected, high).
         cost: expected settled cost, or None where a price is unknown.
@@ -161,11 +216,7 @@ class Candidate:
         warning: what a user should know though it was chosen, or None.
     """
 
-    model: str
-    endpoint: str | None
-    wire_id: str
-    price_list: str
-    last_list: bool
+    offer: Offer
     input_tokens: int
     output_tokens: tuple[int, int, int]
     cost: Interval | None
@@ -174,6 +225,26 @@ class Candidate:
     latency_s: float | None = None
     lost: str | None = None
     warning: str | None = None
+
+    @property
+    def model(self) -> str:
+        """Our model id."""
+        return self.offer.model
+
+    @property
+    def endpoint(self) -> str | None:
+        """The endpoint's name; None where no configured endpoint offers the model."""
+        return self.offer.endpoint
+
+    @property
+    def wire_id(self) -> str:
+        """The id the endpoint knows the model by."""
+        return self.offer.wire_id
+
+    @property
+    def price_list(self) -> str:
+        """The list it is priced at."""
+        return self.offer.price_list
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +265,7 @@ class Decision:
 
     configuration: str
     policy_version: str
-    role: str
+    role: Role
     task_class: str
     class_source: Literal["given", "classified", "default"]
     quality_floor: float | None
@@ -210,20 +281,20 @@ class Estimate:
     Args:
         cost: the settled cost in USD with its interval; None where a price is unknown.
         planned: whether a plan would be made.
-        steps: number of calls expected.
+        calls: number of calls expected.
         decision: the decision for the single call, or for the orchestrator where planned.
         task_class: the class of the whole task.
-        single: the cost of one call, or None where unknown.
-        plan: the cost of plan, steps and merge, or None where unknown or not possible.
+        single_cost: the cost of one call, or None where unknown.
+        plan_cost: the cost of plan, steps and merge, or None where unknown or not possible.
     """
 
     cost: Interval | None
     planned: bool
-    steps: int
+    calls: int
     decision: Decision
     task_class: str
-    single: Interval | None
-    plan: Interval | None
+    single_cost: Interval | None
+    plan_cost: Interval | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,10 +384,11 @@ class Result:
         messages: the assistant message(s) that end the conversation.
         decision: the decision for the single call, or for the orchestrator.
         plan: the plan, or None where one call did it.
-        calls: every logical call.
+        calls: every logical call of the run, those of an earlier process included.
         usage: sum of the known usages.
-        cost: the run's cost.
+        cost: the run's cost, what earlier processes paid included.
         run_id: its row in the ledger.
+        finish_reason: why the answer ended, as the upstream gave it ("length": it was cut), or None.
         status: "succeeded", or "partial" where steps failed (their errors are in `calls`).
         replayed: whether the answer was on record under its run key, so that nothing was called.
         warnings: one line each: another model served, a retired model's last list …
@@ -330,6 +402,7 @@ class Result:
     usage: Usage
     cost: Cost
     run_id: str
+    finish_reason: str | None = None
     status: Literal["succeeded", "partial"] = "succeeded"
     replayed: bool = False
     warnings: tuple[str, ...] = ()

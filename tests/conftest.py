@@ -34,7 +34,8 @@ def pytest_configure(config: pytest.Config) -> None:
             del os.environ[name]
     data = tempfile.TemporaryDirectory(prefix="farebox-tests-")
     config.add_cleanup(data.cleanup)
-    os.environ.update({"XDG_DATA_HOME": data.name, "NO_COLOR": "1", "COLUMNS": "100", "TERM": "dumb"})
+    os.environ.update({"XDG_DATA_HOME": data.name, "XDG_CACHE_HOME": str(Path(data.name, "cache"))})
+    os.environ.update({"NO_COLOR": "1", "COLUMNS": "100", "TERM": "dumb"})
     for name in ("FORCE_COLOR", "CLICOLOR_FORCE", "GITHUB_ACTIONS"):
         os.environ.pop(name, None)
 

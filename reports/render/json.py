@@ -57,14 +57,16 @@ def _table(table: Table) -> dict[str, Any]:
 def _column(column: Column, cells: list[Cell]) -> dict[str, Any]:
     currencies = sorted({cell.currency for cell in cells if isinstance(cell, Money)})
     value: dict[str, Any] = {"key": column.key, "title": column.title, "kind": column.kind}
-    return value | ({"currencies": currencies} if column.kind in ("money", "rate") else {})
+    return value | ({"currencies": currencies} if column.kind in ("money", "exact", "rate", "exchange_rate") else {})
 
 
 def _row(columns: tuple[Column, ...], row: tuple[Cell, ...]) -> dict[str, Any]:
     pairs = list(zip(columns, row, strict=True))
     value: dict[str, Any] = {column.key: json_cell(cell, column.kind) for column, cell in pairs}
     amounts = [(column.key, cell) for column, cell in pairs if isinstance(cell, Money)]
-    rates = [cell.currency for column, cell in pairs if column.kind == "rate" and isinstance(cell, Money)]
+    rates = [
+        cell.currency for column, cell in pairs if column.kind in ("rate", "exchange_rate") and isinstance(cell, Money)
+    ]
     marks: dict[str, Any] = {
         "rate_currency": rates[0] if rates else None,
         "lower_bounds": [key for key, cell in amounts if cell.lower_bound],

@@ -30,7 +30,11 @@ def format_cell(cell: Cell, kind: Kind) -> str:
         return UNKNOWN
     if isinstance(cell, Money):
         bound = f"{AT_LEAST} " if cell.lower_bound else ""
-        code = f" {cell.currency}" if kind == "rate" else ""
+        if kind == "exact":
+            return bound + decimal_text(cell.value)[0].replace("-", MINUS)
+        code = f" {cell.currency}" if kind in ("rate", "exchange_rate") else ""
+        if kind == "exchange_rate":
+            return _grouped(cell.value, _places_for_figures(cell.value, 6)) + code
         return bound + format_amount(cell.value, cell.currency) + code
     if isinstance(cell, str):
         return printable(cell)

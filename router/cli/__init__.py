@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import typer
 
-from router.cli import compare, config, demo, explain, import_, report, run, sandbox
+from router.cli import compare, config, demo, explain, fx, import_, prices, prices_explain, report, run, sandbox, whatif
 from router.cli.month_option import MonthCommand
 
 _COMPLAINT = typer.BadParameter.__mro__[2]
@@ -33,7 +33,11 @@ app.command("run")(run.run)
 app.command("explain")(explain.explain)
 app.command("report", cls=MonthCommand)(report.report)
 app.command("compare", cls=MonthCommand)(compare.compare)
+app.command("whatif", cls=MonthCommand)(whatif.whatif)
 app.add_typer(import_.import_app, name="import")
+app.add_typer(prices.prices_app, name="prices")
+prices.prices_app.command("explain")(prices_explain.explain_cost)
+app.add_typer(fx.fx_app, name="fx")
 app.command("init")(config.init)
 app.add_typer(config.config_app, name="config")
 app.command("sandbox")(sandbox.sandbox)

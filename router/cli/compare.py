@@ -84,11 +84,11 @@ def compare(
     """
     from datetime import UTC, datetime
 
-    from pricing import load_fx
     from reports import Basis, Exchange, compare_configurations, configurations_named, time_zone
     from router.cli.month_option import currency_of, instant_of, terms_of
     from router.cli.output import put_page
     from router.client import catalog_of
+    from router.ledger.rates import recorded_fx
     from router.settings_file import load_settings
 
     settings = load_settings()
@@ -98,7 +98,7 @@ def compare(
     terms = terms_of(settlement)
     shown = currency_of(currency or terms.settlement_currency or settings.report_currency)
     named = configurations_named(configuration, settings, catalog)
-    exchange = Exchange(load_fx(), shown)
+    exchange = Exchange(recorded_fx(settings), shown)
     instant = instant_of(at, zone) if at else None
     given = _Given(input_tokens, cached_tokens, output_tokens, requests, calls)
     if given.by_hand:

@@ -88,8 +88,13 @@ def terms_of(text: str | None) -> Terms:
     return Terms(settlement_currency=currency_of(code), settlement_rate=rate)
 
 
-def instant_of(text: str, zone: ZoneInfo) -> datetime:
+def instant_of(text: str, zone: ZoneInfo, option: str = "--at") -> datetime:
     """Return a day's midnight in a time zone, as an aware UTC instant.
+
+    Args:
+        text: the day, YYYY-MM-DD.
+        zone: the time zone.
+        option: the option that named it, for the message.
 
     Raises:
         WrongUsage: it is no date.
@@ -99,5 +104,6 @@ def instant_of(text: str, zone: ZoneInfo) -> datetime:
     try:
         day = date.fromisoformat(text)
     except ValueError:
-        raise WrongUsage(f"--at: {text!r} is not allowed; a date YYYY-MM-DD is", hint="--at 2026-05-01") from None
+        message = f"{option}: {text!r} is not allowed; a date YYYY-MM-DD is"
+        raise WrongUsage(message, hint=f"{option} 2026-05-01") from None
     return datetime(day.year, day.month, day.day, tzinfo=zone).astimezone(UTC)

@@ -43,12 +43,13 @@ def put_page(page: Page, form: Format, output: Path | None) -> None:
         _print_words(page)
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str, option: str = "--output") -> None:
     """Write a file so that a reader sees the old one or the new one, never a part.
 
     Args:
         path: the file.
         text: its content, written as UTF-8.
+        option: the option that named it, for messages.
 
     Raises:
         WrongUsage: its folder does not exist, or the path is a folder.
@@ -58,16 +59,16 @@ def write_whole(path: Path, text: str) -> None:
 
     try:
         if not path.parent.is_dir():
-            raise WrongUsage(f"--output: folder {str(path.parent)!r} does not exist", hint="make it, or name another")
+            raise WrongUsage(f"{option}: folder {str(path.parent)!r} does not exist", hint="make it, or name another")
         if path.is_dir():
-            raise WrongUsage(f"--output: {str(path)!r} is a folder; a file is allowed", hint=f"{path}/report.txt")
+            raise WrongUsage(f"{option}: {str(path)!r} is a folder; a file is allowed", hint=f"{path}/report.txt")
         if path.exists() and not path.is_file():  # a pipe or a device: nothing to keep whole
             path.write_text(text, encoding="utf-8")
         else:
             _replace(path.resolve(), text)
     except OSError as error:
         hint = "free some space, or name a file in another folder"
-        raise RouterError(f"--output: {str(path)[:200]!r} cannot be written: {error.strerror}", hint=hint) from error
+        raise RouterError(f"{option}: {str(path)[:200]!r} cannot be written: {error.strerror}", hint=hint) from error
 
 
 def _replace(path: Path, text: str) -> None:

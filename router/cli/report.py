@@ -39,12 +39,12 @@ def report(
     """
     from datetime import UTC, datetime
 
-    from pricing import load_fx
     from reports import month_report
     from router.cli.month_option import currency_of
     from router.cli.output import put_page
     from router.client import catalog_of
     from router.ledger import default_url, open_ledger
+    from router.ledger.rates import fx_of
     from router.settings_file import load_settings
 
     settings = load_settings()
@@ -57,7 +57,8 @@ def report(
             by=by,
             currency=shown,
             time_zone_name=timezone or settings.time_zone,
-            fx=load_fx(),
+            fx=fx_of(settings, ledger.reader),
+            endpoints=settings.endpoints,
             catalog=catalog,
             now=datetime.now(UTC),
         )

@@ -137,7 +137,7 @@ def decision_page(decision: Decision, estimate: Estimate | None, *, on_paper: bo
     ]
     if estimate is not None and estimate.cost is not None:
         footer.append(
-            Fact("planned", "done as", f"a plan of {estimate.steps} calls" if estimate.planned else "one call")
+            Fact("planned", "done as", f"a plan of {estimate.calls} calls" if estimate.planned else "one call")
         )
         footer.append(Fact("estimated_cost_usd", "estimated cost USD", _money(estimate.cost.expected_usd), "money"))
     return Page("decision", f"Decision for a {decision.role} call", (), (table,), tuple(notes), tuple(footer))

@@ -68,7 +68,7 @@ def claim(connection: sa.Connection, run: RunStarted, dead_owner: str | None = N
         connection.execute(sa.insert(runs), row)
         return ClaimResult("new", run.run_id, "running", run.request_hash, run.owner, run.lease_until_us)
     inserted = connection.execute(insert_if_absent(connection.dialect.name, runs, "run_key"), row).rowcount
-    if inserted:
+    if inserted == 1:
         return ClaimResult("new", run.run_id, "running", run.request_hash, run.owner, run.lease_until_us)
     query = sa.select(runs).where(runs.c.run_key == row["run_key"]).with_for_update()
     return _claim_known(connection, run, connection.execute(query).mappings().one(), dead_owner)

@@ -1,17 +1,20 @@
 """Rows as records again: the inverse of `router.ledger.rows`.
 
-In: a row of `runs` or `attempts`. Out: the records it was written from. Invariant: a record that was written is read
-back equal (texts in the form every database can hold).
+In: a row of `runs`, `fx_rates`, or `attempts` with its terms. Out: the records it was written from. Invariant: a record
+that was written is read back equal (texts in the form every database can hold).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
+from pricing.fx import FxRate
 from pricing.money import join_amount
+from pricing.terms import NO_TERMS, terms_from_json
 from pricing.usage import BUCKETS, Usage
 from router.ledger.records import (
     Amount,
@@ -25,6 +28,7 @@ from router.ledger.records import (
 )
 
 Columns = Mapping[str, Any]
+_EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 
 
 def _plain(row: Columns, *names: str) -> dict[str, Any]:
@@ -42,7 +46,7 @@ def _amount(row: Columns, name: str) -> Amount | None:
 
 
 def attempt_row(row: Columns) -> AttemptRow:
-    """Return an attempt from its row."""
+    """Return an attempt from its row; `terms_document` is that of its terms, or None."""
     ended = None if row["status"] == "started" else _attempt_ended(row)
     return AttemptRow(_attempt_started(row), ended, row["origin"], row["import_id"])
 
@@ -63,6 +67,7 @@ def _attempt_ended(row: Columns) -> AttemptEnded:
         list_cost=_amount(row, "cost"),
         settled_cost=_amount(row, "settled"),
         reported_cost_usd=_money(row, "reported_usd"),
+        terms=NO_TERMS if row["terms_document"] is None else terms_from_json(row["terms_document"]),
     )
 
 
@@ -82,3 +87,9 @@ def step_row(row: Columns) -> StepRow:
     """Return a plan's step, with its present status, from its row."""
     names = ("run_id", "step_id", "position", "task_class", "status")
     return StepRow(**_plain(row, *names), depends_on=tuple(json.loads(row["depends_on"])))
+
+
+def fx_rate(row: Sequence[Any]) -> FxRate:
+    """Return an exchange rate from its row: the columns of `fx_rates` in their order."""
+    identity, base, quote, rate, day, source = row
+    return FxRate(identity, base, quote, Decimal(rate), date.fromordinal(day + _EPOCH_ORDINAL), source)

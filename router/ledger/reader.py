@@ -14,14 +14,15 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from pricing.fx import FxRate
 from pricing.prices import PriceSet, price_set_from_json
 from router.ledger import queries
 from router.ledger.database import database_errors
 from router.ledger.leases import find_answer
-from router.ledger.readback import attempt_row, run_row, step_row
+from router.ledger.readback import attempt_row, fx_rate, run_row, step_row
 from router.ledger.records import Answer, AttemptRow, RunRow, StepRow
 from router.ledger.rows import storable_text
-from router.ledger.tables import attempts, plan_steps, price_sets, runs
+from router.ledger.tables import attempt_terms, attempts, fx_rates, plan_steps, price_sets, runs, terms
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -187,8 +188,20 @@ class Reader:
             found.update({row.price_set_id: price_set_from_json(row.document) for row in rows})
         return MappingProxyType(found)
 
+    def fx_rates(self) -> tuple[FxRate, ...]:
+        """Return every exchange rate on record by day, a correction after what it corrects.
+
+        Raises:
+            LedgerError: the database cannot be read.
+        """
+        query = sa.select(fx_rates).order_by(fx_rates.c.as_of_day, fx_rates.c.fx_rate_id)
+        found = (fx_rate(row) for row in self._rows(query))
+        return tuple(sorted(found, key=lambda rate: (rate.as_of, rate.number)))
+
     def _attempts(self, *where: sa.ColumnElement[bool]) -> tuple[AttemptRow, ...]:
-        oldest = sa.select(attempts).where(*where).order_by(attempts.c.started_us, attempts.c.attempt_id)
+        joined = attempts.outerjoin(attempt_terms).outerjoin(terms)
+        columns = sa.select(attempts, terms.c.document.label("terms_document")).select_from(joined)
+        oldest = columns.where(*where).order_by(attempts.c.started_us, attempts.c.attempt_id)
         return tuple(attempt_row(row) for row in self._mappings(oldest))
 
     def _mappings(self, query: sa.Select[Any]) -> list[dict[str, Any]]:

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Literal
 
+from pricing.terms import NO_TERMS, Terms
 from pricing.usage import Usage
+from router.task import Role
 
-Role = Literal["single", "orchestrator", "worker"]
 AttemptStatus = Literal["started", "succeeded", "failed", "timed_out", "stopped"]
 RunStatus = Literal["running", "succeeded", "partial", "failed", "stopped"]
 StepStatus = Literal["waiting", "running", "succeeded", "failed", "timed_out"]
@@ -58,12 +59,21 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True)
 class RunEnded:
-    """How a run ended. `error` is one line, or None."""
+    """How a run ended.
+
+    Args:
+        run_id: the run.
+        status: how.
+        ended_us: instant, microseconds since 1970 UTC.
+        error: one line, or None.
+        owner: who ended it; where another process has taken the run over since, it cannot. None: nobody else can have.
+    """
 
     run_id: str
     status: RunStatus
     ended_us: int
     error: str | None = None
+    owner: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +160,7 @@ class AttemptEnded:
         settled_cost: what is really paid after discount and settlement rate; None where unknown.
         reported_cost_usd: the upstream's own figure, or None.
         price_set_id: the immutable price set used, or None.
+        terms: the endpoint's terms that `settled_cost` was made with.
         possibly_billed: ended without usage after the request was sent.
         latency_us, ttft_us, network_us, inference_us: see `router.endpoints.protocol.Timings`; None only where an
             imported record does not say.
@@ -172,6 +183,7 @@ class AttemptEnded:
     settled_cost: Amount | None = None
     reported_cost_usd: Decimal | None = None
     price_set_id: str | None = None
+    terms: Terms = NO_TERMS
     possibly_billed: bool = False
     ttft_us: int | None = None
     network_us: int | None = None

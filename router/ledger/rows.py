@@ -19,6 +19,7 @@ from pricing.cost import context_tier
 from pricing.fx import FxRate
 from pricing.money import plain, split_amount
 from pricing.prices import PriceSet, price_set_to_json
+from pricing.terms import NO_TERMS, terms_to_json
 from pricing.usage import BUCKETS
 from router.errors import LedgerError
 from router.ledger import records
@@ -36,15 +37,17 @@ class Kind(IntEnum):
     PRICE_SET = 0
     PRICE_ROW = 1
     FX_RATE = 2
-    IMPORT = 3
-    RUN = 4
-    STEP = 5
-    ATTEMPT = 6
-    IMPORTED_ATTEMPT = 7
-    ANSWER = 8
-    ATTEMPT_END = 9
-    STEP_END = 10
-    RUN_END = 11
+    TERMS = 3
+    IMPORT = 4
+    RUN = 5
+    STEP = 6
+    ATTEMPT = 7
+    IMPORTED_ATTEMPT = 8
+    ANSWER = 9
+    ATTEMPT_END = 10
+    ATTEMPT_TERMS = 11
+    STEP_END = 12
+    RUN_END = 13
 
 
 Record = (
@@ -141,7 +144,8 @@ def run_row(run: records.RunStarted) -> dict[str, Any]:
 
 
 def _run_end(run: records.RunEnded) -> dict[str, Any]:
-    return {"key_run_id": _id(run.run_id), "status": run.status, "ended_us": run.ended_us, "error": run.error}
+    keys = {"key_run_id": _id(run.run_id), "key_owner": run.owner}
+    return {**keys, "status": run.status, "ended_us": run.ended_us, "error": run.error}
 
 
 def _step(step: records.StepRow) -> dict[str, Any]:
@@ -213,6 +217,15 @@ def _attempt_end(attempt: records.AttemptEnded) -> dict[str, Any]:
     }
 
 
+def _terms(attempt: records.AttemptEnded) -> Iterable[Row]:
+    """Yield the rows of an attempt's terms; none where it has none."""
+    if attempt.terms == NO_TERMS:
+        return
+    identity = attempt.terms.id
+    yield Kind.TERMS, {"terms_id": identity, "document": terms_to_json(attempt.terms)}
+    yield Kind.ATTEMPT_TERMS, {"attempt_id": _id(attempt.attempt_id), "terms_id": identity}
+
+
 def _imported(attempt: records.ImportedAttempt) -> dict[str, Any]:
     if attempt.started.attempt_id != attempt.ended.attempt_id:
         message = f"its start is of {attempt.started.attempt_id} and its end of {attempt.ended.attempt_id}"
@@ -274,10 +287,14 @@ _MAKERS: Mapping[type, Callable[[Any], Iterable[Row]]] = {
     records.RunStarted: lambda run: [(Kind.RUN, run_row(run))],
     records.StepRow: lambda step: [(Kind.STEP, _step(step))],
     records.AttemptStarted: lambda attempt: [(Kind.ATTEMPT, _attempt(attempt))],
-    records.ImportedAttempt: lambda attempt: [(Kind.IMPORTED_ATTEMPT, _imported(attempt))],
+    records.ImportedAttempt: lambda attempt: [
+        (Kind.IMPORTED_ATTEMPT, _imported(attempt)),
+        *_terms(attempt.ended),
+    ],
     records.Answer: lambda answer: [(Kind.ANSWER, _answer(answer))],
     records.AttemptEnded: lambda attempt: [
-        (Kind.ATTEMPT_END, {"key_attempt_id": _id(attempt.attempt_id), **_attempt_end(attempt)})
+        (Kind.ATTEMPT_END, {"key_attempt_id": _id(attempt.attempt_id), **_attempt_end(attempt)}),
+        *_terms(attempt),
     ],
     records.StepEnded: lambda step: [(Kind.STEP_END, _step_end(step))],
     records.RunEnded: lambda run: [(Kind.RUN_END, _run_end(run))],

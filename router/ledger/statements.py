@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -23,16 +23,19 @@ _KEPT = {
     Kind.PRICE_SET: tables.price_sets,
     Kind.PRICE_ROW: tables.price_rows,
     Kind.FX_RATE: tables.fx_rates,
+    Kind.TERMS: tables.terms,
+    Kind.ATTEMPT_TERMS: tables.attempt_terms,
     Kind.IMPORT: tables.imports,
     Kind.STEP: tables.plan_steps,
     Kind.IMPORTED_ATTEMPT: tables.attempts,
     Kind.ANSWER: tables.answers,
 }
+_Insert = TypeVar("_Insert", bound=sa.Insert)
 _INSERTED = {Kind.RUN: tables.runs, Kind.ATTEMPT: tables.attempts}
 _UPDATED = {
     Kind.ATTEMPT_END: "attempt {key_attempt_id}: has not been started, or is completed already",
     Kind.STEP_END: "step {key_step_id!r} of run {key_run_id}: is not in the ledger",
-    Kind.RUN_END: "run {key_run_id}: is not in the ledger, or has ended already",
+    Kind.RUN_END: "run {key_run_id}: is not in the ledger, has ended already, or is another process's now",
 }
 
 
@@ -45,9 +48,13 @@ def insert_if_absent(dialect_name: str, table: sa.Table, *key: str) -> sa.Insert
         key: columns of the key that is meant; a conflict with another one is an error. None: the primary key.
     """
     columns = list(key) or [column.name for column in table.primary_key]
-    if dialect_name == "postgresql":
-        return postgresql.insert(table).on_conflict_do_nothing(index_elements=columns)
-    return sqlite.insert(table).on_conflict_do_nothing(index_elements=columns)
+    insert = postgresql.insert if dialect_name == "postgresql" else sqlite.insert
+    return counted(insert(table).on_conflict_do_nothing(index_elements=columns))
+
+
+def counted(insert: _Insert) -> _Insert:
+    """Return the insert with its `rowcount` kept: without it, PostgreSQL's is -1 once the rows are in."""
+    return insert.execution_options(preserve_rowcount=True)
 
 
 def execute_rows(connection: sa.Connection, rows: Iterable[Row]) -> int:
@@ -82,7 +89,7 @@ def _statement(kind: Kind, dialect_name: str) -> sa.Insert | sa.Update:
     if kind in _KEPT:
         return insert_if_absent(dialect_name, _KEPT[kind])
     if kind in _INSERTED:
-        return sa.insert(_INSERTED[kind])
+        return counted(sa.insert(_INSERTED[kind]))
     return _UPDATES[kind]
 
 
@@ -100,7 +107,9 @@ def _step_end() -> sa.Update:
 
 def _run_end() -> sa.Update:
     table = tables.runs
-    return sa.update(table).where(table.c.run_id == sa.bindparam("key_run_id"), table.c.status == "running")
+    owner = sa.bindparam("key_owner", type_=sa.Text)
+    mine = sa.or_(owner.is_(None), table.c.owner == owner)
+    return sa.update(table).where(table.c.run_id == sa.bindparam("key_run_id"), table.c.status == "running", mine)
 
 
 _UPDATES: Mapping[Kind, sa.Update] = {

@@ -2,6 +2,7 @@
 
     runs ── plan_steps
       └───── attempts ── price_sets ── price_rows        answers   fx_rates   imports
+                └─────── attempt_terms ── terms
 
 Invariant: nothing here that PostgreSQL cannot do. Amounts of money are two integers (`x_micro`: whole millionths of the
 currency's unit; `x_pico`: the rest, 0 to 999,999 of 1e-12), so that a SUM overflows on no database. What reports group
@@ -17,6 +18,7 @@ import sqlalchemy as sa
 
 from pricing.usage import BUCKETS
 from router.ledger import records
+from router.task import Role
 
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -192,7 +194,7 @@ attempts = sa.Table(
     _currency_with("cost"),
     _currency_with("settled"),
     _one_of("status", get_args(records.AttemptStatus)),
-    _one_of("role", get_args(records.Role)),
+    _one_of("role", get_args(Role)),
     _one_of("cost_status", get_args(records.CostStatusName)),
     _one_of("origin", get_args(records.Origin)),
     sa.CheckConstraint("number >= 1", name="number"),
@@ -207,6 +209,21 @@ attempts = sa.Table(
     sa.UniqueConstraint("call_key", "number"),
     sa.Index(None, "started_us"),
     sa.Index(None, "run_id"),
+)
+
+terms = sa.Table(
+    "terms",
+    metadata,
+    _text("terms_id", primary_key=True),
+    _text("document", nullable=False),
+)
+
+# Apart from `attempts`, since most endpoints have no terms: an attempt without a row here was settled at its list cost.
+attempt_terms = sa.Table(
+    "attempt_terms",
+    metadata,
+    _id("attempt_id", sa.ForeignKey("attempts.attempt_id"), primary_key=True),
+    _text("terms_id", sa.ForeignKey("terms.terms_id"), nullable=False),
 )
 
 answers = sa.Table(

@@ -14,10 +14,10 @@ from router.forecast import OutputForecast
 from router.policy.by_class import VERSION as BY_CLASS_VERSION
 from router.policy.by_class import rule_for
 from router.policy.choose import Need, choose
-from router.policy.market import Market, NoCandidate, Offer
+from router.policy.market import Market, NoCandidate
 from router.policy.need import class_of, need_of
 from router.settings import ConfigurationSettings, EndpointSettings, FixedSettings
-from router.task import Decision
+from router.task import Decision, Offer, Role
 
 FIXED_VERSION = "fixed/1"
 
@@ -30,14 +30,8 @@ __all__ = [
     "decide",
     "decide_among",
     "need_of",
-    "policy_version",
     "replay_model",
 ]
-
-
-def policy_version(configuration: ConfigurationSettings) -> str:
-    """Return the version of the rule that a configuration decides by."""
-    return FIXED_VERSION if isinstance(configuration, FixedSettings) else BY_CLASS_VERSION
 
 
 def fixed_model(configuration: FixedSettings, role: str | None) -> str:
@@ -78,7 +72,7 @@ def decide_among(market: Market, need: Need, names: tuple[str, ...]) -> Decision
 def replay_model(
     configuration: ConfigurationSettings,
     *,
-    role: str | None,
+    role: Role | None,
     task_class: str | None,
     usage: Usage,
     catalog: Catalog,

@@ -15,8 +15,8 @@ from pricing import ModelInfo
 from router import quality
 from router.errors import NoEndpoint
 from router.forecast import OutputForecast
-from router.policy.market import Market, NoCandidate, Offer
-from router.task import Candidate, Decision
+from router.policy.market import Market, NoCandidate
+from router.task import Candidate, Decision, Offer, Role
 
 ClassSource = Literal["given", "classified", "default"]
 
@@ -36,7 +36,7 @@ class Need:
         latency_objective_s: longest acceptable median latency, seconds, or None.
     """
 
-    role: str
+    role: Role
     task_class: str
     class_source: ClassSource
     input_tokens: int
@@ -106,11 +106,7 @@ def _weigh(market: Market, need: Need, offer: Offer) -> Candidate:
     found = quality.prior(offer.model, need.task_class)
     output = need.output
     candidate = Candidate(
-        model=offer.model,
-        endpoint=offer.endpoint,
-        wire_id=offer.wire_id,
-        price_list=offer.price_list,
-        last_list=offer.last_list,
+        offer=offer,
         input_tokens=need.input_tokens,
         output_tokens=(output.low_tokens, output.expected_tokens, output.high_tokens),
         cost=market.expected_cost(offer, need.input_tokens, output),
@@ -118,7 +114,9 @@ def _weigh(market: Market, need: Need, offer: Offer) -> Candidate:
         quality_bound=quality.lower_bound(found) if found else None,
         latency_s=market.latency_s.get(offer.model),
     )
-    return replace(candidate, lost=_unfit(market, need, candidate, info), warning=_warning(market, offer, info))
+    return replace(
+        candidate, lost=_unfit(market, need, candidate, info), warning=_warning(market, need, candidate, info)
+    )
 
 
 def _unfit(market: Market, need: Need, candidate: Candidate, info: ModelInfo | None) -> str | None:
@@ -142,13 +140,16 @@ def _unfit(market: Market, need: Need, candidate: Candidate, info: ModelInfo | N
     return None
 
 
-def _warning(market: Market, offer: Offer, info: ModelInfo | None) -> str | None:
+def _warning(market: Market, need: Need, candidate: Candidate, info: ModelInfo | None) -> str | None:
+    offer = candidate.offer
     retired_at = market.retired_at(offer.model, offer.price_list)
     if retired_at is not None:
         how = "priced at its last list" if offer.last_list else "its calls are unpriced"
         return f"{offer.model} was retired on {retired_at:%Y-%m-%d}; {how}"
     if info is not None and info.announced_shutdown is not None and info.announced_shutdown <= market.at.date():
         return f"{offer.model}: its vendor announced its end for {info.announced_shutdown}"
+    if need.latency_objective_s is not None and candidate.latency_s is None:
+        return f"{offer.model}: no latency is on record, so the objective was not held against it"
     return None
 
 

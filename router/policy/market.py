@@ -8,37 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 
 from pricing import Catalog, FxError, FxTable, ModelInfo, Terms, UnknownModel, Usage, price_call, settle
 from router.errors import RouterError, unknown_name
 from router.forecast import OutputForecast
 from router.settings import EndpointSettings
-from router.task import Interval
+from router.task import Interval, Offer
 
 VENDOR = "vendor"
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """One model at one endpoint.
-
-    Args:
-        model: our model id.
-        endpoint: the endpoint's name; None: no configured endpoint, priced at the vendor's list.
-        wire_id: the id the endpoint knows the model by.
-        price_list: the list it is priced at (never "vendor").
-        last_list: whether a retired model is priced at its last list there.
-        terms: discount and settlement.
-    """
-
-    model: str
-    endpoint: str | None
-    wire_id: str
-    price_list: str
-    last_list: bool = False
-    terms: Terms = field(default_factory=Terms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +64,6 @@ class Market:
         )
         return found or (self._paper_offer(model),)
 
-    def offer(self, model: str, endpoint: str | None) -> Offer:
-        """Return the offer of a model at an endpoint that was chosen from `offers`."""
-        return next(each for each in self.offers(model) if each.endpoint == endpoint)
-
     def _offer(self, model: str, name: str, endpoint: EndpointSettings) -> Offer | None:
         vendor = self._vendor(model)
         price_list = vendor or VENDOR if endpoint.price_list == VENDOR else endpoint.price_list
@@ -101,7 +76,7 @@ class Market:
             wire_id = self.catalog.info(model, price_list).wire_id if endpoint.price_list != VENDOR else model
         else:
             return None
-        terms = terms_of(endpoint)
+        terms = terms_of(endpoint, self.at)
         return Offer(model, name, wire_id, price_list, endpoint.last_list, terms)
 
     def _paper_offer(self, model: str) -> Offer:
@@ -127,12 +102,18 @@ class Market:
         last = self.catalog.price_set(model, price_list, self.at, last_list=True)
         return last.retired_at if last else None
 
-    def usd(self, amount: Decimal, currency: str) -> Decimal | None:
-        """Return the amount in USD at the rate of the day, or None where there is no usable rate."""
+    def usd(self, amount: Decimal, currency: str, day: date | None = None) -> Decimal | None:
+        """Return the amount in USD at the rate of a day, or None where there is no usable rate.
+
+        Args:
+            amount: in units of `currency`.
+            currency: ISO 4217 code.
+            day: UTC day; None: the market's.
+        """
         if currency == "USD":
             return amount
         try:
-            return self.fx.convert(amount, currency, "USD", self.at.date())
+            return self.fx.convert(amount, currency, "USD", day or self.at.date())
         except FxError:
             return None
 
@@ -166,12 +147,22 @@ class Market:
         return Interval(low, expected, high)
 
 
-def terms_of(endpoint: EndpointSettings) -> Terms:
-    """Return an endpoint's discount and settlement as pricing knows them."""
+def terms_of(endpoint: EndpointSettings, at: datetime) -> Terms:
+    """Return an endpoint's terms at an instant; a committed tier's discount stands in place of the endpoint's.
+
+    Args:
+        endpoint: its settings.
+        at: aware instant of the call.
+    """
+    tier = next((each for each in endpoint.commitments if each.commitment().in_force(at)), None)
     settlement = endpoint.settlement
-    if settlement is None:
-        return Terms(discount_share=endpoint.discount_share)
-    return Terms(endpoint.discount_share, settlement.currency, settlement.rate)
+    return Terms(
+        discount_share=endpoint.discount_share if tier is None else tier.discount_share,
+        settlement_currency=None if settlement is None else settlement.currency,
+        settlement_rate=None if settlement is None else settlement.rate,
+        markup_share=endpoint.markup_share,
+        tax_share=endpoint.tax_share,
+    )
 
 
 class NoCandidate(RouterError):

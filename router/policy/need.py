@@ -12,7 +12,7 @@ from router.classify import TASK_CLASSES, classify
 from router.errors import unknown_name
 from router.forecast import OutputForecast, forecast_output
 from router.policy.choose import ClassSource, Need
-from router.task import Task
+from router.task import Role, Task
 from router.tokens import estimate_message_tokens
 
 DEFAULT_CLASS = "chat"
@@ -36,7 +36,7 @@ def class_of(task: Task, default_class: str = DEFAULT_CLASS) -> tuple[str, Class
     return (found, "classified") if found is not None else (default_class, "default")
 
 
-def need_of(task: Task, role: str = "single", default_class: str = DEFAULT_CLASS) -> Need:
+def need_of(task: Task, role: Role = "single", default_class: str = DEFAULT_CLASS) -> Need:
     """Return what one call of the task has to be given.
 
     Args:

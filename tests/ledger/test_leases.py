@@ -98,7 +98,7 @@ async def test_a_key_of_another_task_is_refused_and_its_run_left_alone(ledger: L
 async def test_a_run_is_ended_once(ledger: Ledger, sample: Any) -> None:
     run = sample.run()
     await ledger.write(run, RunEnded(run.run_id, "failed", T_US))
-    with pytest.raises(LedgerError, match="is not in the ledger, or has ended already"):
+    with pytest.raises(LedgerError, match="is not in the ledger, has ended already"):
         await ledger.write(RunEnded(run.run_id, "succeeded", T_US))
 
 

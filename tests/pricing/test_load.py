@@ -91,7 +91,7 @@ def test_input_prices_can_be_given_to_the_relay(tmp_path: Path) -> None:
 
 NEW_LIST = """
 [meta]
-list = "moonshot-cn"
+list = "yuan-list"
 kind = "vendor"
 currency = "CNY"
 [sources.page]
@@ -110,9 +110,9 @@ input = "20"
 
 def test_a_list_of_the_users_own_in_its_own_currency(tmp_path: Path) -> None:
     catalog = load(tmp_path, NEW_LIST)
-    cost = price_call(USAGE, catalog.price_set("k3", "moonshot-cn", AT), at=AT)
+    cost = price_call(USAGE, catalog.price_set("k3", "yuan-list", AT), at=AT)
     assert (cost.total, cost.currency) == (Decimal(20), "CNY")
-    (row,) = catalog.history("k3", "moonshot-cn")
+    (row,) = catalog.history("k3", "yuan-list")
     assert row.source == "platform.moonshot.cn, released 2026-11-02"
     assert row.checked.isoformat() == "2026-11-02"
 
@@ -120,10 +120,10 @@ def test_a_list_of_the_users_own_in_its_own_currency(tmp_path: Path) -> None:
 def test_a_folder_is_read_in_the_order_of_its_names(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text(NEW_LIST, encoding="utf-8")
     (tmp_path / "b.toml").write_text(
-        block(list='"moonshot-cn"', model='"k3"', input="", output='"100"'), encoding="utf-8"
+        block(list='"yuan-list"', model='"k3"', input="", output='"100"'), encoding="utf-8"
     )
     (tmp_path / "notes.txt").write_text("not a price file", encoding="utf-8")
-    prices = load_catalog([tmp_path]).price_set("k3", "moonshot-cn", AT)
+    prices = load_catalog([tmp_path]).price_set("k3", "yuan-list", AT)
     assert prices is not None
     assert [row.component for row in prices.rows] == ["input", "output"]
 
@@ -158,7 +158,7 @@ def test_a_folder_is_read_in_the_order_of_its_names(tmp_path: Path) -> None:
         ),
         ({"effective_from": "2026-01-01"}, 6, "effective_from: '2026-01-01' is not allowed; an instant with its zone"),
         ({"inptu": '"1"'}, 6, "inptu: this key is not known; did you mean 'input'?"),
-        ({"list": '"opnai"'}, 6, "list: 'opnai' is not allowed; anthropic, custom,"),
+        ({"list": '"opnai"'}, 6, "list: 'opnai' is not allowed; alibaba, anthropic,"),
         (
             {"list": '"openai"', "model": '"gpt-4.l"'},
             2,

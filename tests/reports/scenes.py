@@ -11,8 +11,9 @@ from itertools import count
 from pricing import Catalog, Usage, price_call, settle
 from pricing.terms import NO_TERMS, Terms
 from router.ledger import Ledger, new_id
-from router.ledger.records import Amount, AttemptEnded, AttemptStarted, AttemptStatus, Role
+from router.ledger.records import Amount, AttemptEnded, AttemptStarted, AttemptStatus
 from router.ledger.rows import Record
+from router.task import Role
 
 _NUMBERS = count(1)
 
@@ -82,6 +83,7 @@ class Scene:
             settled_cost=None if listed is None else Amount(*settle(listed.value, listed.currency, self.terms)),
             reported_cost_usd=self.reported_usd,
             price_set_id=None if listed is None or prices is None else prices.id,
+            terms=NO_TERMS if listed is None else self.terms,
             possibly_billed=self.possibly_billed,
             network_us=self.network_us,
             inference_us=self.inference_us,

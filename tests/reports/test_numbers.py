@@ -31,6 +31,12 @@ from reports.render.numbers import decimal_text, format_amount, format_cell, pri
         ("200/3", "JPY", "66.67"),
         ("0.0025", "JPY", "0.0025"),
         ("75", "CNY", "75.00"),
+        ("0.000435", "CNY", "0.000435"),
+        ("0.0000000001", "CNY", "0.000000000100"),  # never 0.00
+        ("0.000435", "JPY", "0.000435"),
+        ("0.0000001152", "JPY", "0.000000115"),
+        ("0.0001152", "KWD", "0.0001152"),  # exact within seven
+        ("0.000000000001", "KWD", "0.00000000000100"),
         ("1.2345", "KWD", "1.23450"),  # three digits, then five
         ("999999999999999999999999999999.01", "USD", "999,999,999,999,999,999,999,999,999,999.01"),
     ],
@@ -53,6 +59,10 @@ def test_amounts_have_their_currencys_digits_and_more_where_those_hide_something
         (Money(Fraction(2), "USD"), "money", "2.00"),
         (Money(Fraction(2), "USD", lower_bound=True), "money", "≥ 2.00"),
         (Money(Fraction("0.028"), "USD"), "rate", "0.0280 USD"),
+        (Money(Fraction("0.00011520"), "USD"), "exact", "0.0001152"),
+        (Money(Fraction("-2.5"), "USD", lower_bound=True), "exact", "≥ −2.5"),
+        (Money(Fraction("175.68"), "JPY"), "exchange_rate", "175.680 JPY"),
+        (Money(Fraction("0.00004"), "USD"), "exchange_rate", "0.0000400000 USD"),
         (Fraction(1), "share", "100.0 %"),
         (Fraction(0), "share", "0.0 %"),
         (Fraction(9999, 10_000), "share", "99.99 %"),  # not 100.0

@@ -21,7 +21,7 @@ from router.reservation import reservation
 from router.settings import Settings
 
 PAPER = Router(Settings.model_validate({"configurations": dict(BUILT_IN_CONFIGURATIONS)}), environ={}).market()
-GPT_41 = PAPER.offer("gpt-4.1", None)  # 2.00 in, 8.00 out per Mtok
+(GPT_41,) = PAPER.offers("gpt-4.1")  # 2.00 in, 8.00 out per Mtok
 
 
 def held(max_output_tokens: int | None, left_usd: str | None) -> tuple[Decimal | None, int | None]:
@@ -63,11 +63,12 @@ async def test_what_fits_once_running_calls_have_ended_waits_for_them() -> None:
     waiting = asyncio.create_task(budget.reserve(Decimal(5)))
     await asyncio.sleep(0)
     assert not waiting.done()
-    await budget.settle(running, Decimal(4))
+    budget.settle(running, Decimal(4))
 
     assert await waiting == 5
-    with pytest.raises(BudgetExceeded):  # 4 spent, 5 held: once those have cost nothing, 6 would fit; 7 never
-        await asyncio.wait_for(asyncio.gather(budget.settle(Decimal(5), Decimal(5)), budget.reserve(Decimal(7))), 1)
+    budget.settle(Decimal(5), Decimal(5))
+    with pytest.raises(BudgetExceeded):  # 9 are spent and nothing is held: there is nothing to wait for
+        await asyncio.wait_for(budget.reserve(Decimal(7)), 1)
 
 
 @given(st.lists(st.tuples(st.integers(1, 100), st.integers(0, 100)), max_size=30))
@@ -81,7 +82,7 @@ def test_law_what_is_spent_and_reserved_never_exceeds_the_budget(calls: list[tup
             return
         assert budget.spent_usd + budget.reserved_usd <= 200
         await asyncio.sleep(0)
-        await budget.settle(reserved, Decimal(min(most, cost)))
+        budget.settle(reserved, Decimal(min(most, cost)))
         assert budget.spent_usd + budget.reserved_usd <= 200
 
     async def all_at_once() -> None:
@@ -93,13 +94,13 @@ def test_law_what_is_spent_and_reserved_never_exceeds_the_budget(calls: list[tup
 
 async def test_a_swarm_stops_at_its_budget(bench: Callable[..., Any]) -> None:
     """Forty workers at once, a budget that cannot pay for all: the server's own counts stay within it."""
-    made = bench({"*": Fault(latency_ms=20)}, swarm={"step_max_output_tokens": 1000})
+    made = bench({"*": Fault(latency_ms=20)}, swarm={"step_max_output_tokens": 200})
     task = "Do each:\n" + "\n".join(f"- item {number}" for number in range(40))
     async with made.router as router:
         with contextlib.suppress(BudgetExceeded):
-            result = await router.route(task, plan="always", configuration="all-gpt-4.1", budget_usd="0.037")
+            result = await router.route(task, plan="always", configuration="all-gpt-4.1", budget_usd="0.045")
             assert result.status == "partial"
 
     spent = sum((entry.input_tokens * 2 + entry.output_tokens * 8 for entry in made.requests), 0)
     assert 3 < len(made.requests) < 42
-    assert Decimal(spent) / 10**6 <= Decimal("0.037")
+    assert Decimal(spent) / 10**6 <= Decimal("0.045")

@@ -91,13 +91,13 @@ async def test_the_total_is_the_sum_of_the_server_s_own_counts(bench: Make) -> N
 
 async def test_w1_hung_workers_are_marked_and_the_others_merged(bench: Make) -> None:
     hung = [Fault(match=f"part {number}", hang=True) for number in (2, 3, 4)]
-    made = bench({"deepseek-v3.2": hung}, swarm={"step_timeout_s": 0.5})
+    made = bench({"deepseek-v3.2": hung}, swarm={"step_timeout_s": 3})
     task = "Do:\n" + "\n".join(f"- part {number}" for number in range(1, 6))
     async with made.router as router:
         begun = time.monotonic()
         result = await router.route(task, configuration="hybrid", plan="always")
 
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 20
     assert result.status == "partial"
     statuses = [call.status for call in result.calls if call.role == "worker"]
     assert sorted(statuses) == ["succeeded"] * 2 + ["timed_out"] * 3
@@ -328,7 +328,7 @@ async def test_a_killed_run_resumes_without_paying_twice(bench: Make) -> None:
     again = made.requests[len(before) :]
     assert len(before) == 6  # the plan and five workers, one of them in flight
     assert len(again) == 2  # that worker and the merge
-    assert sorted(call.attempts for call in result.calls) == [0, 0, 0, 0, 0, 1, 1]
+    assert sorted(call.attempts for call in result.calls) == [1, 1, 1, 1, 1, 1, 2]
     assert any("possibly billed before the interruption" in warning for warning in result.warnings)
 
 
@@ -355,7 +355,7 @@ def test_the_sync_call_works_inside_a_running_loop_too(
     assert all(isinstance(each, Result) and each.text for each in results)
     assert len(made.requests) == 4
     assert public.decide("hello").chosen.endpoint == "sandbox"
-    assert public.estimate("hello").steps == 1
+    assert public.estimate("hello").calls == 1
 
 
 def test_without_any_key_the_message_names_what_to_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
+from pricing import Credit, Terms
 from router import faults, settings
 from router.environment import load_environment
 from router.errors import ConfigError
+from router.policy.market import terms_of
 from router.presets import BUILT_IN_CONFIGURATIONS, ENDPOINT_PRESETS
 from router.settings import ByClassSettings, FixedSettings, Settings, SettlementSettings
 from router.settings_file import load_settings
@@ -161,6 +165,42 @@ def test_money_is_read_exactly(tmp_path: Path) -> None:
     assert settlement.rate == Decimal("0.136986301369863013698630137")
 
 
+def test_terms_credits_and_rates_are_read_exactly(tmp_path: Path) -> None:
+    text = """
+        [endpoints.relay]
+        discount_share = 0.1
+        markup_share = 0.05
+        tax_share = 0.06
+        [[endpoints.relay.credits]]
+        kind = "prepaid"
+        amount = 700.5
+        currency = "CNY"
+        starts = 2026-10-01
+        [[endpoints.relay.commitments]]
+        monthly_amount = 1000
+        currency = "CNY"
+        discount_share = 0.2
+        starts = 2026-11-01
+        ends = 2026-12-01
+        [fx]
+        max_age_days = 30
+        [[fx.rates]]
+        pair = "CNY/USD"
+        rate = 0.1401
+        starts = 2026-10-01
+    """
+    found = load(tmp_path, text)
+    relay = found.endpoints["relay"]
+    assert [each.credit() for each in relay.credits] == [Credit("prepaid", "CNY", Decimal("700.5"), date(2026, 10, 1))]
+    assert [each.fx_rate().id for each in found.fx.rates] == ["operator:CNY/USD:2026-10-01:0.1401"]
+    assert found.fx.max_age_days == 30
+    plain = Terms(Decimal("0.1"), "CNY", Decimal(1), Decimal("0.05"), Decimal("0.06"))
+    assert terms_of(relay, datetime(2026, 10, 31, 23, 59, tzinfo=UTC)) == plain
+    # The tier's discount stands in place of the endpoint's while it is in force.
+    assert terms_of(relay, datetime(2026, 11, 1, tzinfo=UTC)) == replace(plain, discount_share=Decimal("0.2"))
+    assert terms_of(relay, datetime(2026, 12, 1, tzinfo=UTC)) == plain
+
+
 def test_configurations_of_the_file_join_the_built_in_ones_and_replace_them(tmp_path: Path) -> None:
     text = """
         default_configuration = "pair"
@@ -242,6 +282,49 @@ ONE_FAULT = [
         "[endpoints.openai]\ndiscount_share = 85",
         "router.toml:2: endpoints.openai.discount_share is 85; it should be less than or equal to 1",
     ),
+    (
+        "[endpoints.openai]\nmarkup_share = 15",
+        "router.toml:2: endpoints.openai.markup_share is 15; it should be less than or equal to 10",
+    ),
+    (
+        "[[endpoints.openai.credits]]\nkind = 'gift'\namount = 1\ncurrency = 'USD'\nstarts = 2026-10-01",
+        "router.toml:2: endpoints.openai.credits[0].kind is 'gift'; it should be 'free' or 'prepaid'",
+    ),
+    (
+        "[[endpoints.openai.credits]]\nkind = 'free'\namount = 1\ncurrency = 'RMB'\nstarts = 2026-10-01",
+        "router.toml:4: endpoints.openai.credits[0].currency is 'RMB'; it should be an ISO 4217 code, like USD",
+    ),
+    (
+        (
+            "[[endpoints.openai.credits]]\nkind = 'free'\namount = 1\ncurrency = 'USD'\nstart = 2026-10-01\n"
+            "starts = 2026-10-01"
+        ),
+        "router.toml:5: endpoints.openai.credits[0].start does not exist; did you mean starts?",
+    ),
+    (
+        (
+            "[[endpoints.openai.credits]]\nkind = 'free'\namount = 1\ncurrency = 'USD'\nstarts = 2026-10-01\n"
+            "expires = 2026-10-01"
+        ),
+        "router.toml:1: endpoints.openai.credits[0] is a table; it should have its expires after its starts",
+    ),
+    (
+        (
+            "[endpoints.openai]\ncommitments = [\n{ monthly_amount = 1, currency = 'USD', discount_share = 0, "
+            "starts = 2026-10-01 },\n"
+            "{ monthly_amount = 2, currency = 'USD', discount_share = 0, starts = 2026-11-01 } ]"
+        ),
+        "router.toml:2: endpoints.openai.commitments is a list; it should not be in force on one day together",
+    ),
+    (
+        "[[fx.rates]]\npair = 'CNYUSD'\nrate = 0.14\nstarts = 2026-10-01",
+        "router.toml:2: fx.rates[0].pair is 'CNYUSD'; it should be two different ISO 4217 codes, like CNY/USD",
+    ),
+    (
+        "[[fx.rates]]\npair = 'CNY/USD'\nrate = 0\nstarts = 2026-10-01",
+        "router.toml:3: fx.rates[0].rate is 0; it should be greater than 0",
+    ),
+    ("[fx]\nmax_age = 3", "router.toml:2: fx.max_age does not exist; did you mean max_age_days?"),
     (
         "price_files = [\n  'gone'\n]",
         "router.toml:2: price_files[0] is 'gone'; no such file or folder beside the file",
