@@ -19,6 +19,7 @@ from typing import Any
 from router.client import Router
 from router.task import Decision, Estimate, Messages, Result, Task
 
+STOP_TIMEOUT_S = 10
 _routers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Router, AsyncGenerator[None, None]]] = (
     weakref.WeakKeyDictionary()
 )
@@ -53,11 +54,13 @@ def route(work: str | Messages | Task, **options: Any) -> Result:
         work: the text, OpenAI-style messages, or a Task.
         options: fields of Task.
     """
-    running = asyncio.run_coroutine_threadsafe(aroute(work, **options), _background_loop())
+    loop = _background_loop()
+    running = asyncio.run_coroutine_threadsafe(aroute(work, **options), loop)
     try:
         return running.result()
-    except BaseException:
-        running.cancel()  # Ctrl-C in the caller's thread stops the call too
+    except KeyboardInterrupt:  # it stops the call too, and its rows are completed before the program goes on
+        running.cancel()
+        asyncio.run_coroutine_threadsafe(_cancelled(), loop).result(timeout=STOP_TIMEOUT_S)
         raise
 
 
@@ -69,6 +72,13 @@ def decide(work: str | Messages | Task, **options: Any) -> Decision:
 def estimate(work: str | Messages | Task, **options: Any) -> Estimate:
     """Return what the task is expected to cost; nothing is sent. See `Router.estimate`."""
     return Router().estimate(work, **options)
+
+
+async def _cancelled() -> None:
+    """Return when every task of this loop that is being cancelled has ended."""
+    ending = [task for task in asyncio.all_tasks() if task.cancelling()]
+    if ending:
+        await asyncio.wait(ending)
 
 
 async def _router() -> Router:
@@ -116,7 +126,7 @@ def _serve(started: queue.SimpleQueue[asyncio.AbstractEventLoop]) -> None:
 
 def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
     loop.call_soon_threadsafe(loop.stop)
-    thread.join(timeout=10)
+    thread.join(timeout=STOP_TIMEOUT_S)
 
 
 def _forget() -> None:

@@ -9,16 +9,20 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 
 import typer
 
 from router.cli import compare, config, demo, explain, fx, import_, prices, prices_explain, report, run, sandbox, whatif
 from router.cli.month_option import MonthCommand
+from router.cli.output import abandon, open_closed_streams, put, say
 
 _COMPLAINT = typer.BadParameter.__mro__[2]
 """The parser's base of all complaints: Typer carries its own copy of click and exports only its leaves."""
 
 INTERRUPTED = 130
+STOPPED = (INTERRUPTED, 129, 143)
+"""Exit codes of a run that Ctrl-C, a closed terminal or a plain kill has stopped: 128 and the signal's number."""
 
 app = typer.Typer(
     name="router",
@@ -48,7 +52,7 @@ def _version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        typer.echo(f"farebox {version('farebox')}")
+        put(f"farebox {version('farebox')}\n")
         raise typer.Exit
 
 
@@ -66,6 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Args:
         arguments: the arguments; None: the process's.
     """
+    open_closed_streams()
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # help texts are the parser's to print
     sys.exit(_run(sys.argv[1:] if arguments is None else list(arguments)))
 
 
@@ -74,25 +81,36 @@ def _run(arguments: list[str]) -> int:
     from router.errors import RouterError
 
     if os.environ.get("ROUTER_DEBUG"):
-        return int(app(arguments, prog_name="router", standalone_mode=False) or 0)
+        return _invoke(arguments)
     try:
-        code = int(app(arguments, prog_name="router", standalone_mode=False) or 0)
-        return _stopped() if code == INTERRUPTED else code  # the parser turns Ctrl-C into its code
+        code = _invoke(arguments)
+        return _stopped(code) if code in STOPPED else code
     except RouterError as error:
         return _say(str(error), error.hint, error.exit_code)
     except PricingError as error:
         return _say(str(error), error.hint, 1)
     except (KeyboardInterrupt, typer.Abort):
-        return _stopped()
+        return _stopped(INTERRUPTED)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        abandon(sys.stdout)
         return 0
     except Exception as error:  # noqa: BLE001 — the last line of defence: one line instead of a traceback
         return _unexpected(error)
 
 
-def _stopped() -> int:
-    return _say("stopped; what was under way is in the ledger", None, INTERRUPTED)
+def _invoke(arguments: list[str]) -> int:
+    """Run a command and return its code. Typer's own way ends the process with code 1 where a reader has left."""
+    command = typer.main.get_command(app)
+    try:
+        with command.make_context("router", arguments) as context:
+            command.invoke(context)
+    except typer.Exit as ended:
+        return ended.exit_code
+    return 0
+
+
+def _stopped(code: int) -> int:
+    return _say("stopped; what was under way is in the ledger", None, code)
 
 
 def _unexpected(error: Exception) -> int:
@@ -101,6 +119,12 @@ def _unexpected(error: Exception) -> int:
     if isinstance(error, _COMPLAINT):
         where = context.command_path if context else "router"
         return _say(error.format_message(), f"see: {where} --help", error.exit_code)  # type: ignore[attr-defined]
+    if isinstance(error, OSError) and error.strerror:
+        abandon(sys.stdout)
+        where = f"{error.filename}: " if error.filename else ""
+        return _say(f"{where}cannot be read or written: {error.strerror}", "ROUTER_DEBUG=1 shows where", 1)
+    if isinstance(error, RecursionError):
+        return _say("a file or a text is nested too deeply to be read", "ROUTER_DEBUG=1 shows where", 1)
     kind = type(error).__name__
     words = " ".join(str(error).split())[:300]
     return _say(f"{kind}: {words}", "a fault of the program: ROUTER_DEBUG=1 shows where", 1)
@@ -108,7 +132,7 @@ def _unexpected(error: Exception) -> int:
 
 def _say(message: str, hint: str | None, code: int) -> int:
     for line in message.splitlines() or [""]:
-        typer.echo(f"error: {line}", err=True)
+        say(f"error: {line}")
     if hint:
-        typer.echo(f"hint: {hint}", err=True)
+        say(f"hint: {hint}")
     return code

@@ -1,15 +1,18 @@
-"""Where a report goes: standard output, or a file that is replaced whole.
+"""Everything that is written: data on standard output or in a file that is replaced whole, talk on standard error.
 
-In: a rendered page. Out: text on stdout or in a file; with CSV, notes and footer on stderr. Invariant: a file that was
-there stays as it is until the new one is written whole.
+In: text, rendered pages. Out: text on stdout or in a file; with CSV, notes and footer on stderr. Invariant: a file that
+was there stays as it is until the new one is written whole; what stdout cannot take is one line, and what stderr cannot
+take is dropped.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
 import tempfile
+from io import UnsupportedOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -36,7 +39,7 @@ def put_page(page: Page, form: Format, output: Path | None) -> None:
     width = shutil.get_terminal_size((80, 24)).columns if output is None else 80
     text = render(page, form, width=max(width, 40), color=color)
     if output is None:
-        _print(text)
+        put(text, is_json=form == "json")
     else:
         write_whole(output, text)
     if form == "csv":
@@ -66,9 +69,10 @@ def write_whole(path: Path, text: str, option: str = "--output") -> None:
             path.write_text(text, encoding="utf-8")
         else:
             _replace(path.resolve(), text)
-    except OSError as error:
+    except (OSError, RuntimeError) as error:  # the latter: links that lead in a circle
+        reason = getattr(error, "strerror", None) or "its links lead in a circle"
         hint = "free some space, or name a file in another folder"
-        raise RouterError(f"{option}: {str(path)[:200]!r} cannot be written: {error.strerror}", hint=hint) from error
+        raise RouterError(f"{option}: {str(path)[:200]!r} cannot be written: {reason}", hint=hint) from error
 
 
 def _replace(path: Path, text: str) -> None:
@@ -98,9 +102,92 @@ def printable_on(stream: TextIO, text: str) -> str:
     return text.encode(encoding, errors="replace").decode(encoding)
 
 
-def _print(text: str) -> None:
-    sys.stdout.write(printable_on(sys.stdout, text))
-    sys.stdout.flush()
+def put(text: str, *, is_json: bool = False) -> None:
+    """Write data to standard output, at once.
+
+    Args:
+        text: the text, its last line feed included.
+        is_json: whether it is JSON, where a character that the stream cannot take is escaped and none is lost.
+
+    Raises:
+        BrokenPipeError: the reader has left.
+        RouterError: it cannot be written.
+    """
+    from router.errors import RouterError
+
+    shown = _escaped_for(sys.stdout, text) if is_json else printable_on(sys.stdout, text)
+    try:
+        sys.stdout.write(shown)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        abandon(sys.stdout)
+        hint = "free some space, or send it to a file that can be written: … > FILE"
+        raise RouterError(f"standard output: cannot be written: {error.strerror}", hint=hint) from error
+
+
+def say(text: str) -> None:
+    """Write a line of talk to standard error; where that cannot be written, it is dropped."""
+    try:
+        sys.stderr.write(f"{printable_on(sys.stderr, text)}\n")
+        sys.stderr.flush()
+    except OSError:
+        abandon(sys.stderr)
+
+
+def require_stdout() -> None:
+    """Refuse to start what is paid for where its answer could not be written.
+
+    Raises:
+        RouterError: standard output is closed, or its disk is full.
+    """
+    from router.errors import RouterError
+
+    try:
+        os.write(sys.stdout.fileno(), b"")  # nothing, to see whether it would be taken
+    except UnsupportedOperation:  # it is no file of the system's
+        return
+    except OSError as error:
+        hint = "send the answer to a file that can be written: … > FILE"
+        raise RouterError(
+            f"standard output: cannot be written: {error.strerror}; nothing was sent", hint=hint
+        ) from error
+
+
+def abandon(stream: TextIO) -> None:
+    """Send what a stream still holds nowhere, so that the interpreter does not complain of it at its end."""
+    with contextlib.suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
+def open_closed_streams() -> None:
+    """Put something in the place of standard streams that the caller has closed.
+
+    Else the next file that is opened, for instance the ledger, would get the number of one and be written over. To
+    read or write what stands there is an error that is met where it happens; talk goes nowhere.
+    """
+    for number, (name, mode, flags) in enumerate(_STREAMS):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, flags)
+            if nowhere != number:
+                os.dup2(nowhere, number)
+                os.close(nowhere)
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
+
+
+_STREAMS = (("stdin", "r", os.O_WRONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY))
+"""Name and mode, and how the null device is opened in its place: wrongly for those whose loss must be seen."""
+
+
+def _escaped_for(stream: TextIO, text: str) -> str:
+    if printable_on(stream, text) == text:
+        return text
+    import json
+
+    return "".join(sign if sign.isascii() else json.dumps(sign)[1:-1] for sign in text)
 
 
 def _print_words(page: Page) -> None:
@@ -108,4 +195,4 @@ def _print_words(page: Page) -> None:
     from reports.render.sections import fact_text, fill
 
     lines = [*(f"{note.kind}: {fill(note)}" for note in page.notes), *(fact_text(fact) for fact in page.footer)]
-    sys.stderr.write(printable_on(sys.stderr, "\n".join(lines) + "\n"))
+    say("\n".join(lines))
