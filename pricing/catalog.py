@@ -171,6 +171,15 @@ class Catalog:
         """
         return tuple(dict.fromkeys(model for name in self._searched(price_list) for model in self._models[name]))
 
+    def sells(self, model: str, price_list: str) -> bool:
+        """Return whether a list has a model, by its canonical id; a list that does not exist has none.
+
+        Args:
+            model: a canonical id.
+            price_list: a list's name.
+        """
+        return price_list in self._lists and model in self._models[price_list]
+
     def price_set(self, model: str, price_list: str, at: datetime, *, last_list: bool = False) -> PriceSet | None:
         """Return every row in force for a model at an instant.
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from router.client import Router
+    from router.result import Candidate, Cost, Decision, Estimate, Plan, Result, Step
     from router.run import aroute, astream, decide, estimate, route
-    from router.task import Candidate, Cost, Decision, Estimate, Plan, Result, Step, Task
+    from router.task import Task
 
 __all__ = [
     "Candidate",
@@ -43,7 +44,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(message)
     from importlib import import_module
 
-    value: object = getattr(import_module(_HOMES.get(name, "router.task")), name)
+    value: object = getattr(import_module(_HOMES.get(name, "router.result")), name)
     globals()[name] = value
     return value
 

@@ -26,8 +26,9 @@ from router.ledger.records import Answer, AttemptEnded, AttemptStarted, AttemptS
 from router.limits import Budget, Gate
 from router.policy import Market
 from router.reservation import Reservation
+from router.result import Candidate
 from router.settings import RetrySettings
-from router.task import Candidate, Role
+from router.task import Role
 from router.tokens import estimate_message_tokens, estimate_tokens
 
 if TYPE_CHECKING:

@@ -54,8 +54,7 @@ def served_model(market: Market, offer: Offer, name: str | None) -> str:
     except UnknownModel:
         return name
     # A name that the list refuses, though it sells the model, is a wire id of elsewhere: here it may mean another.
-    listed = offer.price_list in market.catalog.lists and known in market.catalog.models(offer.price_list)
-    return name if listed else known
+    return name if market.catalog.sells(known, offer.price_list) else known
 
 
 def bill(

@@ -20,8 +20,8 @@ from router.attempts import CallSpec, Desk, Ended, Say, attempt
 from router.errors import EndpointError
 from router.ledger.records import Answer
 from router.reservation import Reservation, reservation
+from router.result import CallReceipt
 from router.settings import RetrySettings
-from router.task import CallReceipt
 
 if TYPE_CHECKING:
     from router.ledger.rows import Record

@@ -23,9 +23,10 @@ from router.estimation import estimate_task
 from router.ledger.rates import fx_of
 from router.policy import Market
 from router.presets import preset_keys
+from router.result import Decision, Estimate, Result
 from router.settings import EndpointSettings, Settings
 from router.settings_file import load_settings
-from router.task import Decision, Estimate, Messages, Result, Task
+from router.task import Messages, Task
 
 if TYPE_CHECKING:
     from router.endpoints.protocol import Endpoint

@@ -54,12 +54,20 @@ def find_file(start: Path, environ: Mapping[str, str]) -> Path | None:
     """
     named = environ.get(FILE_VARIABLE)
     if named:
-        path = start / Path(named).expanduser()
+        path = start / from_home(named)
         if path.is_file():
             return path
         fault = Fault(FILE_VARIABLE, None, f"{named!r} is no file; the path of a router.toml is allowed")
         raise ConfigError((fault,), hint=f"unset {FILE_VARIABLE}, or write the file with: router init --path {named}")
     return next((path for folder in (start, *start.parents) if (path := folder / FILE_NAME).is_file()), None)
+
+
+def from_home(path: str) -> Path:
+    """Return a path with a leading `~` or `~user` resolved; where there is no such home, it is an ordinary name."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
 
 
 def shown_path(path: Path, start: Path) -> str:

@@ -15,8 +15,9 @@ from router.forecast import OutputForecast
 from router.plan import merging_task, planning_task, separable_parts, step_task
 from router.policy import Market, Need, NoCandidate, decide, decide_among, need_of
 from router.policy.need import DEFAULT_CLASS
+from router.result import NOTHING, Decision, Estimate, Interval, Step
 from router.settings import ByClassSettings, ConfigurationSettings, Settings
-from router.task import NOTHING, Decision, Estimate, Interval, Role, Step, Task
+from router.task import Role, Task
 from router.tokens import estimate_message_tokens
 
 LEAST_PARTS = 3

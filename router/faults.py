@@ -60,6 +60,10 @@ WORDS_OF_TYPES = {
 SECRET_NAMES = re.compile(r"(^|_|-)(api_?key|key|token|secret|password|passwd|authorization|bearer)$", re.IGNORECASE)
 VENDOR_KEY = re.compile(r"(sk|pk|rk)-\w|Bearer ")
 NAMES_OF_USERS = (("aliases",), ("models",))  # tables whose keys and values are names of models
+DATABASE_URL = ("database", "url")
+DATABASE_VARIABLE = "ROUTER_DATABASE_URL"
+PASSWORD_IN_URL = re.compile(r"//[^/]*:[^/]+@|password=", re.IGNORECASE)
+NOT_BLANK = r"\S"
 # A prefix that vendors give their keys, or a long run of letters and digits that is no word.
 SECRET_TEXT = re.compile(r"\b(sk|pk|rk|ghp|AIza|Bearer)[-_ ]?\w{6,}|(?=\S*\d)(?=\S*[A-Za-z])[\w-]{24,}")
 
@@ -87,7 +91,8 @@ class FileFaults:
             tables: the parsed file. Price tables are not looked at.
         """
         for path in _secret_paths({name: value for name, value in tables.items() if name != "prices"}):
-            yield path, self.at(path, "would put a secret into the file; set it in the environment or in .env")
+            what = DATABASE_VARIABLE if path == DATABASE_URL else "it"
+            yield path, self.at(path, f"would put a secret into the file; set {what} in the environment or in .env")
 
     def _one(self, detail: ErrorDetails) -> Fault:
         loc, kind = detail["loc"], detail["type"]
@@ -152,12 +157,16 @@ def shown_value(path: KeyPath, value: object) -> str:
     name = str(path[-1])
     if isinstance(value, str) and (name in ("key_env", "url", "base_url") or _is_secret(name, value)):
         return "not shown here"
+    if isinstance(value, int) and abs(value) >= 10**60:  # Python refuses to write thousands of digits
+        return "a number of more than 60 digits"
     text = repr(value) if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
 def _allowed(path: KeyPath, detail: ErrorDetails) -> str:
     if detail["type"] == "string_pattern_mismatch":
+        if detail["ctx"]["pattern"] == NOT_BLANK:
+            return "should be a name, not blank"
         named = path[-1] == "key_env"
         return f"should be {'the name of an environment variable' if named else 'an ISO 4217 code, like USD'}"
     words = detail["msg"]  # "Input should …", "String should …"
@@ -165,6 +174,8 @@ def _allowed(path: KeyPath, detail: ErrorDetails) -> str:
 
 
 def _without_tag(loc: KeyPath) -> KeyPath:
+    if loc[-1:] == ("[key]",):  # pydantic's mark of a fault of the key itself
+        loc = loc[:-1]
     tagged = len(loc) > 2 and loc[0] == "configurations" and loc[2] in POLICIES
     return (*loc[:2], *loc[3:]) if tagged else loc
 
@@ -178,7 +189,11 @@ def _secret_paths(tables: Mapping[str, Any], above: KeyPath = ()) -> Iterator[Ke
         path = (*above, name)
         if isinstance(value, Mapping):
             yield from _secret_paths(value, path)
-        elif isinstance(value, str) and above[-1:] not in NAMES_OF_USERS and _holds_secret(name, value):
+        elif isinstance(value, str) and (
+            PASSWORD_IN_URL.search(value)
+            if path == DATABASE_URL
+            else above[-1:] not in NAMES_OF_USERS and _holds_secret(name, value)
+        ):
             yield path
 
 

@@ -33,9 +33,10 @@ from router.limits import Budget, Gate
 from router.plan import separable_parts
 from router.policy import Market
 from router.receipt import cost_of, receipts_of, spent_usd, usage_of
+from router.result import CallReceipt, Decision, Estimate, Plan, Result
 from router.settings import Settings
 from router.swarm import REFUSED, RunLog, Swarm, call_spec, make_plan, merge, run_steps
-from router.task import CallReceipt, Decision, Estimate, Plan, Result, Role, Task
+from router.task import Role, Task
 
 LEASE_S = 30
 """How long a run stays its process's after the last sign of life, seconds."""

@@ -20,7 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from router.classify import TASK_CLASSES
 from router.errors import PlanError
-from router.task import Messages, Plan, Step, Task
+from router.result import Plan, Step
+from router.task import Messages, Task
 
 PLAN_FORMAT = (
     'Reply with one JSON object: {"tasks": [{"id": "...", "class": "...", "prompt": "...", "depends_on": []}], '

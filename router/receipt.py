@@ -13,7 +13,7 @@ from decimal import Decimal
 from pricing.usage import Usage
 from router.ledger.records import Amount, AttemptRow
 from router.policy import Market
-from router.task import CallReceipt, Cost
+from router.result import CallReceipt, Cost
 
 
 def cost_of(calls: Iterable[CallReceipt]) -> Cost:

@@ -17,7 +17,8 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from router.client import Router
-from router.task import Decision, Estimate, Messages, Result, Task
+from router.result import Decision, Estimate, Result
+from router.task import Messages, Task
 
 STOP_TIMEOUT_S = 10
 _routers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Router, AsyncGenerator[None, None]]] = (

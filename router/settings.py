@@ -10,6 +10,7 @@ from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -38,11 +39,38 @@ def _currency(code: str) -> str:
     return code
 
 
-Share = Annotated[Decimal, Field(ge=0, le=1, decimal_places=28)]
+def _plain_zero(value: Decimal) -> Decimal:
+    """Return a zero without its exponent: as a fraction, 0e999999999 is a billion digits."""
+    return value or Decimal(0)
+
+
+def _is_root(url: str) -> str:
+    """Return a base URL without a slash at its end, or refuse it: `faults` never shows it."""
+    try:
+        parts = urlsplit(url)
+        is_url = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a bracket that is not closed, a port that is none
+        is_url = False
+    if not is_url or not url.isprintable() or any(sign.isspace() or sign == "\\" for sign in url):
+        raise PydanticCustomError("base_url", "should be a URL, like https://api.example.com/v1")
+    if "@" in parts.netloc:
+        raise PydanticCustomError("base_url", "should hold no user or password: name a variable in key_env")
+    if "?" in url or "#" in url:
+        raise PydanticCustomError("base_url", "should hold no query: a key belongs in a variable, named in key_env")
+    root = url.rstrip("/")
+    if root.endswith("/chat/completions"):
+        raise PydanticCustomError("base_url", "should end before /chat/completions")
+    return root
+
+
+Name = Annotated[str, Field(pattern=r"\S")]
+Share = Annotated[Decimal, Field(ge=0, le=1, decimal_places=28), AfterValidator(_plain_zero)]
+Rate = Annotated[Decimal, Field(ge=Decimal("1e-9"), le=10**9, decimal_places=28)]
 Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$"), AfterValidator(_currency)]
 Day = Annotated[date, Field(strict=True)]
-Count = Annotated[int, Field(strict=True)]
+Count = Annotated[int, Field(strict=True, le=10**9)]
 Number = Annotated[float, BeforeValidator(_number)]
+Seconds = Annotated[Number, Field(le=86_400)]
 Switch = Annotated[bool, Field(strict=True)]
 
 
@@ -50,7 +78,7 @@ class SettlementSettings(_Section):
     """What one unit of list price really costs: `rate` units of `currency` for one unit of the list's currency."""
 
     currency: Currency
-    rate: Decimal = Field(gt=0, le=10**9, decimal_places=28)
+    rate: Rate
 
 
 class CreditSettings(_Section):
@@ -136,35 +164,23 @@ class EndpointSettings(_Section):
     """
 
     kind: Literal["openai", "litellm"] = "openai"
-    base_url: str | None = None
+    base_url: Annotated[str, AfterValidator(_is_root)] | None = None
     key_env: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     price_list: str = "vendor"
     last_list: Switch = False
-    models: dict[str, str] | None = None
+    models: dict[Name, Name] | None = None
     concurrency: Count = Field(default=64, ge=1, le=10_000)
-    connect_timeout_s: Number = Field(default=5.0, gt=0)
-    read_timeout_s: Number = Field(default=120.0, gt=0)
+    connect_timeout_s: Seconds = Field(default=5.0, gt=0)
+    read_timeout_s: Seconds = Field(default=120.0, gt=0)
     discount_share: Share = Decimal(0)
-    markup_share: Decimal = Field(default=Decimal(0), ge=0, le=10, decimal_places=28)
+    markup_share: Annotated[Decimal, AfterValidator(_plain_zero)] = Field(
+        default=Decimal(0), ge=0, le=10, decimal_places=28
+    )
     settlement: SettlementSettings | None = None
     tax_share: Share = Decimal(0)
     credits: tuple[CreditSettings, ...] = ()
     commitments: tuple[CommitmentSettings, ...] = ()
     extra: dict[str, Any] = Field(default_factory=dict)
-
-    @field_validator("base_url")
-    @classmethod
-    def _base_url_is_a_root(cls, url: str | None) -> str | None:
-        if url is None:
-            return None
-        scheme, _, rest = url.partition("://")
-        if scheme not in {"http", "https"} or not rest or any(sign.isspace() for sign in url):
-            raise PydanticCustomError("base_url", "should be a URL, like https://api.example.com/v1")
-        if "@" in rest.partition("/")[0]:
-            raise PydanticCustomError("base_url", "should hold no user or password: name a variable in key_env")
-        if url.rstrip("/").endswith("/chat/completions"):
-            raise PydanticCustomError("base_url", "should end before /chat/completions")
-        return url.rstrip("/")
 
     @model_validator(mode="after")
     def _openai_has_a_url(self) -> Self:
@@ -189,8 +205,8 @@ class FixedSettings(_Section):
     """
 
     policy: Literal["fixed"] = "fixed"
-    orchestrator: str
-    worker: str
+    orchestrator: Name
+    worker: Name
 
 
 class ClassRule(_Section):
@@ -202,7 +218,7 @@ class ClassRule(_Section):
     """
 
     quality_floor: Number | None = Field(default=None, ge=0, le=1)
-    candidates: tuple[str, ...] = Field(min_length=1)
+    candidates: tuple[Name, ...] = Field(min_length=1)
 
 
 class ByClassSettings(_Section):
@@ -228,16 +244,16 @@ class RetrySettings(_Section):
     """
 
     attempts: Count = Field(default=4, ge=1, le=20)
-    base_s: Number = Field(default=0.5, ge=0)
-    max_s: Number = Field(default=8.0, gt=0)
-    retry_after_max_s: Number = Field(default=60.0, ge=0)
+    base_s: Seconds = Field(default=0.5, ge=0)
+    max_s: Seconds = Field(default=8.0, gt=0)
+    retry_after_max_s: Seconds = Field(default=60.0, ge=0)
 
 
 class SwarmSettings(_Section):
     """Bounds of a plan's execution: steps at once, seconds and output tokens a step, answers merged in one call."""
 
     concurrency: Count = Field(default=50, ge=1, le=10_000)
-    step_timeout_s: Number = Field(default=45.0, gt=0)
+    step_timeout_s: Seconds = Field(default=45.0, gt=0)
     step_max_output_tokens: Count = Field(default=2048, ge=1)
     max_steps: Count = Field(default=1000, ge=1)
 
@@ -253,13 +269,13 @@ class FxRateSettings(_Section):
 
     Args:
         pair: as "CNY/USD".
-        rate: above 0.
+        rate: 1e-9 to 1e9.
         starts: UTC day from which it holds.
         source: where it is from, in the user's words.
     """
 
     pair: str
-    rate: Decimal = Field(gt=0, max_digits=28)
+    rate: Rate
     starts: Day
     source: str = Field(default="router.toml", min_length=1)
 
@@ -304,9 +320,9 @@ class Settings(_Section):
     source: Path | None = None
     default_configuration: str = "by_class"
     database: DatabaseSettings = DatabaseSettings()
-    endpoints: dict[str, EndpointSettings] = Field(default_factory=dict)
-    configurations: dict[str, ConfigurationSettings] = Field(default_factory=dict)
-    aliases: dict[str, str] = Field(default_factory=dict)
+    endpoints: dict[Name, EndpointSettings] = Field(default_factory=dict)
+    configurations: dict[Name, ConfigurationSettings] = Field(default_factory=dict)
+    aliases: dict[Name, Name] = Field(default_factory=dict)
     price_files: tuple[Path, ...] = ()
     prices: dict[str, Any] = Field(default_factory=dict)
     retry: RetrySettings = RetrySettings()

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from pricing.errors import Fault
 from router.classify import TASK_CLASSES
-from router.environment import DATABASE_VARIABLE, find_file, load_environment, read_text, shown_path
+from router.environment import DATABASE_VARIABLE, find_file, from_home, load_environment, read_text, shown_path
 from router.errors import ConfigError
 from router.faults import FileFaults, KeyPath, near_names, shown_value
 from router.presets import BUILT_IN_CONFIGURATIONS, ENDPOINT_PRESETS
@@ -60,6 +60,10 @@ def _parse(text: str, name: str) -> Tables:
         message = str(error) if place is None else str(error)[: place.start()]
         # tomllib's words may hold a character of the file, never a value.
         raise ConfigError((Fault(name, line, f"is not TOML: {message}"),), hint=HINT) from None
+    except RecursionError:
+        raise ConfigError((Fault(name, None, "is nested too deeply to be read"),), hint=HINT) from None
+    except (ValueError, ArithmeticError):  # more digits than Python reads, or an exponent beyond any
+        raise ConfigError((Fault(name, None, "holds a number that is too long to be read"),), hint=HINT) from None
 
 
 def _with_environment(settings: Settings, environ: Mapping[str, str], used: frozenset[str]) -> Settings:
@@ -115,7 +119,7 @@ class _Reading:
         return tables
 
     def _beside(self, file: object) -> object:
-        return self.source.parent / Path(file).expanduser() if isinstance(file, str) else file
+        return self.source.parent / from_home(file) if isinstance(file, str) else file
 
     def _missing_price_files(self) -> Iterator[Fault]:
         files = self.tables.get("price_files")

@@ -20,8 +20,9 @@ from router.forecast import forecast_output
 from router.ledger.records import StepEnded, StepRow, StepStatus
 from router.plan import PlanCut, merging_task, parse_plan, planning_task, step_task
 from router.policy import NoCandidate
+from router.result import CallReceipt, Decision, Plan, Step
 from router.settings import SwarmSettings
-from router.task import CallReceipt, Decision, Plan, Role, Step, Task
+from router.task import Role, Task
 from router.tokens import estimate_tokens
 
 PLAN_TRIES = 3

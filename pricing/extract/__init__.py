@@ -17,7 +17,7 @@ from pricing.extract.anthropic import (
     usage_from_anthropic_messages,
 )
 from pricing.extract.bedrock import usage_from_bedrock_converse
-from pricing.extract.counts import Counts, Report
+from pricing.extract.counts import Counts, Report, bounded
 from pricing.extract.google import usage_from_gemini
 from pricing.extract.openai import (
     usage_from_litellm,
@@ -77,7 +77,8 @@ def extract_usage(api: str, payload: Report | None, *, output_items: Sequence[ob
         Disjoint buckets; None where the report is missing or holds no counts.
 
     Raises:
-        UsageError: the API is not known, or the report contradicts itself or is not of its documented shape.
+        UsageError: the API is not known, or the report contradicts itself, is not of its documented shape, or has a
+            bucket of more than 10**12.
     """
     extractor = EXTRACTORS.get(api)
     if extractor is None:
@@ -86,8 +87,10 @@ def extract_usage(api: str, payload: Report | None, *, output_items: Sequence[ob
     if payload is None:
         return None
     if extractor is usage_from_openai_responses:
-        return usage_from_openai_responses(payload, output_items)
-    return extractor(payload)
+        usage = usage_from_openai_responses(payload, output_items)
+    else:
+        usage = extractor(payload)
+    return None if usage is None else bounded(usage)
 
 
 def extract_attempts(
@@ -106,9 +109,12 @@ def extract_attempts(
     Raises:
         UsageError: as for `extract_usage`.
     """
-    if api == "anthropic_messages_iterations" and payload is not None:
-        return attempts_from_anthropic(payload)
-    if api == "anthropic_messages" and payload is not None and Counts("usage", payload).parts("iterations")[1:]:
-        return attempts_from_anthropic(payload)
+    if payload is not None and (
+        api == "anthropic_messages_iterations"
+        or (api == "anthropic_messages" and Counts("usage", payload).parts("iterations")[1:])
+    ):
+        attempts = attempts_from_anthropic(payload)
+        bounded(sum((attempt.usage for attempt in attempts or ()), Usage()))
+        return attempts
     usage = extract_usage(api, payload, output_items=output_items)
     return None if usage is None else (AttemptUsage(None, usage),)

@@ -13,6 +13,11 @@ from pricing.errors import UsageError
 from pricing.extract.counts import Counts, Report, shown
 from pricing.money import EXACT
 
+MOST_USD = 10**6
+"""No attempt costs that much; a larger amount is a fault of the report, and would overflow a sum in a database."""
+
+_MOST_DECIMALS = 60  # as many as `EXACT` keeps
+_MOST_SIGNS = 100
 _TRAFFIC = {"ON_DEMAND_PRIORITY": "priority", "ON_DEMAND_FLEX": "flex"}
 _PLAIN_TRAFFIC = ("ON_DEMAND", "TRAFFIC_TYPE_UNSPECIFIED")
 
@@ -97,7 +102,7 @@ def reported_cost_usd(payload: Report | None) -> Decimal | None:
         An amount of 0 or more; None where none is stated, or only the fee.
 
     Raises:
-        UsageError: the usage is no object, or a cost is not a finite number of 0 or more.
+        UsageError: the usage is no object, or a cost is not a finite number of 0 to `MOST_USD`.
     """
     if payload is None:
         return None
@@ -114,10 +119,15 @@ def _amount(place: str, value: object) -> Decimal | None:
     if value is None:
         return None
     try:
-        amount = Decimal(str(value)) if type(value) in (int, float, str, Decimal) else None
+        text = str(value) if type(value) in (int, float, str, Decimal) else ""
+        amount = Decimal(text) if len(text) <= _MOST_SIGNS else None
     except (InvalidOperation, ValueError):
         amount = None
-    if amount is None or not amount.is_finite() or amount < 0 or amount.adjusted() > 15:
-        message = f"{place}: {shown(value)} is not allowed; an amount in USD of 0 or more is"
+    if amount is None or not amount.is_finite() or not 0 <= amount <= MOST_USD or _decimals(amount) > _MOST_DECIMALS:
+        message = f"{place}: {shown(value)} is not allowed; an amount in USD from 0 to {MOST_USD} is"
         raise UsageError(message, hint="the stated cost is left out of the comparison")
     return amount
+
+
+def _decimals(amount: Decimal) -> int:
+    return -int(amount.as_tuple().exponent)

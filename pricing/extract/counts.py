@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from pricing.errors import UsageError
+from pricing.usage import BUCKETS, Usage
 
 Report = Mapping[str, Any]
 
-MOST_TOKENS = 10**15
-"""No request uses that many; a larger count is a fault of the report, and would overflow sums in a database."""
+MOST_TOKENS = 10**12
+"""No request uses that many; a larger count is a fault of the report, and millions of them would overflow a sum."""
 
 _WRONG = "the provider's report is wrong; the attempt stays unpriced"
 _CONTRADICTS = "the provider's report contradicts itself; the attempt stays unpriced"
@@ -114,6 +115,19 @@ def shown(value: object) -> str:
         return f"{value!r:.60}"
     except (ValueError, RecursionError):  # more digits than Python writes, or nested too deep
         return f"a {type(value).__name__} too long to show"
+
+
+def bounded(usage: Usage) -> Usage:
+    """Return a usage whose every bucket is at most `MOST_TOKENS`: one may be the sum of many counts.
+
+    Raises:
+        UsageError: a bucket holds more.
+    """
+    for name in BUCKETS:
+        if getattr(usage, name) > MOST_TOKENS:
+            message = f"usage: {name} is {shown(getattr(usage, name))}; a whole number up to {MOST_TOKENS} is allowed"
+            raise UsageError(message, hint=_WRONG)
+    return usage
 
 
 def contradiction(message: str) -> UsageError:

@@ -117,6 +117,9 @@ def _unexpected(error: Exception) -> int:
     """Say a parser's complaint as wrong usage, and anything else as a fault of the program."""
     context = getattr(error, "ctx", None)
     if isinstance(error, _COMPLAINT):
+        if type(error).__name__ == "NoArgsIsHelpError":  # the parser does not export it
+            say(error.format_message())  # type: ignore[attr-defined]
+            return error.exit_code  # type: ignore[attr-defined, no-any-return]
         where = context.command_path if context else "router"
         return _say(error.format_message(), f"see: {where} --help", error.exit_code)  # type: ignore[attr-defined]
     if isinstance(error, OSError) and error.strerror:

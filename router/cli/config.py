@@ -11,6 +11,8 @@ from typing import Annotated
 
 import typer
 
+from router.cli.output import put, say
+
 config_app = typer.Typer(help="Check what is set.", no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -34,7 +36,7 @@ def init(
         raise RouterError(f"path: {path} is there already; nothing was written", hint="--force overwrites it") from None
     except OSError as error:
         raise RouterError(f"path: {path} cannot be written: {error.strerror}", hint="name another --path") from None
-    typer.echo(f"written: {path}. Set a key, then: router config check", err=True)
+    say(f"written: {path}. Set a key, then: router config check")
 
 
 @config_app.command("check")
@@ -53,14 +55,14 @@ def check(
 
     settings, catalog = checked_settings()
     environ = load_environment()
-    typer.echo(f"settings: {settings.source or 'no router.toml; defaults'}: good", err=True)
+    say(f"settings: {settings.source or 'no router.toml; defaults'}: good")
     if not settings.endpoints:
-        typer.echo("no endpoint: no key is set", err=True)
-        typer.echo(f"hint: set one of {', '.join(preset_keys())} in the environment or in .env", err=True)
+        say("no endpoint: no key is set")
+        say(f"hint: set one of {', '.join(preset_keys())} in the environment or in .env")
         raise typer.Exit(1)
     checks = check_endpoints(settings, catalog, environ, offline=offline)
     for each in checks:
-        typer.echo(f"{each.name}: {each.text}")
+        put(f"{each.name}: {each.text}\n")
         if each.hint:
-            typer.echo(f"hint: {each.name}: {each.hint}", err=True)
+            say(f"hint: {each.name}: {each.hint}")
     raise typer.Exit(0 if all(each.good for each in checks) else 1)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from router.cli.output import put
+
 if TYPE_CHECKING:
     from router.client import Router
+    from router.result import Result
     from router.settings import Settings
-    from router.task import Result
 
 CONFIGURATIONS = ("all-gpt-4.1", "hybrid")
 COMPARED = ("all-gpt-4.1", "hybrid", "hybrid-sonnet", "hybrid-flash")
@@ -60,17 +61,17 @@ async def _configuration(router: Router, configuration: str, workers: int) -> No
     from decimal import Decimal
 
     from router.cli.demo_tasks import TASKS, swarm_task
-    from router.cli.show import print_page, receipt_page
+    from router.cli.show import print_page, result_page
 
     results = await asyncio.gather(*(router.route(task, configuration=configuration) for task in TASKS))
     cost = sum((result.cost.settled_usd for result in results), Decimal(0))
     _say(f"== {configuration}: {len(results)} tasks, one call each: {cost:.6f} USD. The first of them:")
     _show(results[0])
-    print_page(receipt_page(results[0]))
+    print_page(result_page(results[0]))
     _say(f"\n== {configuration}: one task as a swarm of {workers} workers:")
     result = await router.route(swarm_task(workers), configuration=configuration, plan="always")
     _show(result)
-    print_page(receipt_page(result))
+    print_page(result_page(result))
     _say("")
 
 
@@ -127,5 +128,4 @@ def _print_pages(settings: Settings) -> None:
 
 
 def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+    put(f"{line}\n")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from router.cli.month_option import PageFormat
-from router.cli.run import text_of
+from router.cli.run import MOST_TOKENS, text_of
 
 
 def explain(
@@ -20,7 +20,9 @@ def explain(
     task_class: Annotated[
         str | None, typer.Option("--class", help="Class of the task; default: from its text.")
     ] = None,
-    max_output_tokens: Annotated[int | None, typer.Option("--max-output-tokens", min=1, help="Limit, tokens.")] = None,
+    max_output_tokens: Annotated[
+        int | None, typer.Option("--max-output-tokens", min=1, max=MOST_TOKENS, help="Limit, tokens.")
+    ] = None,
     quality_floor: Annotated[
         float | None, typer.Option("--quality-floor", min=0, max=1, help="Least quality lower bound, 0 to 1.")
     ] = None,

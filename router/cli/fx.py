@@ -7,12 +7,13 @@ correction is a rate of its own that outranks it, and both keep their ids.
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli.month_option import PageFormat
+from router.cli.month_option import PageFormat, day_of, rate_of
+from router.cli.output import say
 
 if TYPE_CHECKING:
     from pricing import FxRate, FxTable
@@ -81,14 +82,14 @@ def set_rate(
         stored = [each for each in ledger.reader.fx_rates() if is_operators(each)]
         before = [each for each in stored if (each.base, each.quote, each.as_of) == (base, quote, day)]
         if before and (before[-1].rate, before[-1].source) == (value, source):
-            typer.echo(f"on record already: {before[-1].id}", err=True)
+            say(f"on record already: {before[-1].id}")
             return
         new = operator_rate(base, quote, value, day, source, number=before[-1].number + 1 if before else 1)
         ledger.write_now(new)
     said = f"; it corrects {before[-1].id}" if before else ""
-    typer.echo(f"on record: {new.id}{said}", err=True)
+    say(f"on record: {new.id}{said}")
     if any(each.pair in (f"{base}/{quote}", f"{quote}/{base}") and each.starts >= day for each in settings.fx.rates):
-        typer.echo("hint: router.toml has a rate of the same pair of that day or later, which holds instead", err=True)
+        say("hint: router.toml has a rate of the same pair of that day or later, which holds instead")
 
 
 @fx_app.command("import")
@@ -117,7 +118,7 @@ def import_rates(
         added = ledger.write_now(*rates)
     newest = max((rate.as_of for rate in rates), default=None)
     quotes = len({rate.quote for rate in rates})
-    typer.echo(f"read: {len(rates)} rates of {quotes} currencies up to {newest}; new: {added}", err=True)
+    say(f"read: {len(rates)} rates of {quotes} currencies up to {newest}; new: {added}")
 
 
 def rates_page(table: FxTable, pairs: list[tuple[str, str]], on: date, *, asked: bool) -> Page:
@@ -168,28 +169,16 @@ def _row(rate: FxRate) -> tuple[Cell, ...]:
 
 
 def _day(text: str | None, option: str) -> date:
-    from router.errors import WrongUsage
-
-    if text is None:
-        return datetime.now(UTC).date()
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise WrongUsage(
-            f"{option}: {text!r} is not allowed; a date YYYY-MM-DD is", hint=f"{option} 2026-10-01"
-        ) from None
+    return datetime.now(UTC).date() if text is None else day_of(text, option)
 
 
 def _rate(whole: str, number: str) -> Decimal:
     from router.errors import WrongUsage
 
-    try:
-        rate = Decimal(number)
-    except InvalidOperation:
-        rate = Decimal(0)
-    if not rate.is_finite() or rate <= 0:
+    rate = rate_of(number)
+    if rate is None:
         raise WrongUsage(
-            f"rate: {whole[:60]!r} is not allowed; PAIR=RATE is, with a number above 0",
+            f"rate: {whole[:60]!r} is not allowed; PAIR=RATE is, with a number from 1e-9 to 1e9",
             hint="one yuan is 0.14 dollars: router fx set CNY/USD=0.14",
         )
     return rate

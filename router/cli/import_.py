@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import typer
 
+from router.cli.output import put, say
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
@@ -67,19 +69,23 @@ def trace(
             progress=open_things.enter_context(_Bar(file.name)).update,
         )
     _say_rejected(result)
-    typer.echo(_json(result, dry_run=dry_run) if format_ == "json" else _line(result, dry_run=dry_run))
+    is_json = format_ == "json"
+    put(f"{_json(result, dry_run=dry_run) if is_json else _line(result, dry_run=dry_run)}\n", is_json=is_json)
 
 
 def _instant(text: str) -> datetime:
     from datetime import UTC, datetime
 
+    from router.cli.month_option import FIRST_YEAR, LAST_YEAR
     from router.errors import WrongUsage
 
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        message = f"start: {text!r} is no instant; ISO 8601 is allowed"
-        raise WrongUsage(message, hint="for instance 2026-10-01T00:00:00Z") from None
+        at = datetime.min  # noqa: DTZ901 — refused below
+    if not FIRST_YEAR <= at.year <= LAST_YEAR:
+        message = f"--start: {text[:60]!r} is no instant; ISO 8601 is allowed, from {FIRST_YEAR} on"
+        raise WrongUsage(message, hint="for instance 2026-10-01T00:00:00Z")
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
@@ -108,9 +114,9 @@ class _Bar:
 
 def _say_rejected(result: ImportResult) -> None:
     for rejected in result.rejected[:_SHOWN_REASONS]:
-        typer.echo(f"rejected: line {rejected.line}: {rejected.reason}", err=True)
+        say(f"rejected: line {rejected.line}: {rejected.reason}")
     if result.rejected_rows > _SHOWN_REASONS:
-        typer.echo(f"rejected: {result.rejected_rows - _SHOWN_REASONS:,} further lines", err=True)
+        say(f"rejected: {result.rejected_rows - _SHOWN_REASONS:,} further lines")
 
 
 def _line(result: ImportResult, *, dry_run: bool) -> str:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from pricing import Terms
 
 MONTH = "--month"
+LEAST_RATE, GREATEST_RATE, MOST_DECIMALS = Decimal("1e-9"), Decimal("1e9"), 28
+FIRST_YEAR, LAST_YEAR = 1970, 9998
+"""Days of other years have no instant that the ledger could hold, in some time zone or in all."""
 
 
 class PageFormat(StrEnum):
@@ -68,7 +71,7 @@ def terms_of(text: str | None) -> Terms:
     """Return the terms of a settlement written CURRENCY=RATE; None: the list price is what is paid.
 
     Raises:
-        WrongUsage: it is not written so, or the rate is not above 0.
+        WrongUsage: it is not written so, or the rate is not within 1e-9 to 1e9.
     """
     from pricing import Terms
     from router.errors import WrongUsage
@@ -76,16 +79,31 @@ def terms_of(text: str | None) -> Terms:
     if text is None:
         return Terms()
     code, _, number = text.partition("=")
-    try:
-        rate = Decimal(number)
-    except InvalidOperation:
-        rate = Decimal(0)
-    if not rate.is_finite() or rate <= 0:
+    rate = rate_of(number)
+    if rate is None:
         raise WrongUsage(
-            f"--settlement: {text!r} is not allowed; CURRENCY=RATE is, with a rate above 0",
+            f"--settlement: {text[:60]!r} is not allowed; CURRENCY=RATE is, with a rate from 1e-9 to 1e9",
             hint="one unit of list price paid with one yuan is --settlement CNY=1",
         )
     return Terms(settlement_currency=currency_of(code), settlement_rate=rate)
+
+
+def rate_of(text: str) -> Decimal | None:
+    """Return a number from 1e-9 to 1e9 with at most 28 decimals; None: it is not one.
+
+    The bounds are checked before anything is calculated: 1e9999999 in full has ten million digits.
+    """
+    try:
+        rate = Decimal(text)
+    except InvalidOperation:
+        return None
+    if (
+        not rate.is_finite()
+        or not LEAST_RATE <= rate <= GREATEST_RATE
+        or -int(rate.as_tuple().exponent) > MOST_DECIMALS
+    ):
+        return None
+    return rate
 
 
 def instant_of(text: str, zone: ZoneInfo, option: str = "--at") -> datetime:
@@ -99,11 +117,27 @@ def instant_of(text: str, zone: ZoneInfo, option: str = "--at") -> datetime:
     Raises:
         WrongUsage: it is no date.
     """
+    day = day_of(text, option)
+    return datetime(day.year, day.month, day.day, tzinfo=zone).astimezone(UTC)
+
+
+def day_of(text: str, option: str) -> date:
+    """Return a day.
+
+    Args:
+        text: the day, YYYY-MM-DD, of 1970 to 9998.
+        option: the option that named it, for the message.
+
+    Raises:
+        WrongUsage: it is no date.
+    """
     from router.errors import WrongUsage
 
     try:
         day = date.fromisoformat(text)
     except ValueError:
-        message = f"{option}: {text!r} is not allowed; a date YYYY-MM-DD is"
-        raise WrongUsage(message, hint=f"{option} 2026-05-01") from None
-    return datetime(day.year, day.month, day.day, tzinfo=zone).astimezone(UTC)
+        day = date.min
+    if not FIRST_YEAR <= day.year <= LAST_YEAR:
+        message = f"{option}: {text[:60]!r} is not allowed; a date YYYY-MM-DD from {FIRST_YEAR}-01-01 is"
+        raise WrongUsage(message, hint=f"{option} 2026-05-01")
+    return day

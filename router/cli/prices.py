@@ -98,6 +98,7 @@ def check(
     Example: router prices check prices/
     """
     from pricing import load_catalog
+    from router.cli.output import put
     from router.cli.prices_import import price_files
     from router.settings_file import load_settings
 
@@ -113,11 +114,11 @@ def check(
             counts[path] += 1
         inline += layer > 0 and path is None
     for path, count in counts.items():
-        typer.echo(f"{path}: {count} prices, good")
+        put(f"{path}: {count} prices, good\n")
     if inline:
-        typer.echo(f"router.toml: {inline} prices, good")
+        put(f"router.toml: {inline} prices, good\n")
     if not counts and not inline:
-        typer.echo("no price files of your own are set; the bundled lists are good")
+        put("no price files of your own are set; the bundled lists are good\n")
 
 
 prices_app.command("diff")(prices_import.diff)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.cli.month_option import PageFormat, instant_of
+from router.cli.output import say
 
 if TYPE_CHECKING:
     from pricing import Catalog
@@ -167,7 +168,7 @@ def _must_load(settings: Settings, target: Path, text: str) -> None:
 def _confirmed(added: int, closed: int, target: Path) -> bool:
     """Ask on a terminal; without one, nothing is written."""
     if not sys.stdin.isatty():
-        typer.echo("not written: --yes writes without asking", err=True)
+        say("not written: --yes writes without asking")
         return False
     return typer.confirm(f"Add {added} rows to {target} and close {closed} of it?", err=True)
 

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from router.task import Result, Task
+    from router.client import Router
+    from router.errors import RouterError
+    from router.result import Result
+    from router.task import Task
+
+LIMIT_CROSSED = 3
+MOST_TOKENS = 10**9
 
 
 class RunFormat(StrEnum):
@@ -46,7 +52,9 @@ def run(
         str | None, typer.Option("--run-key", help="The same key is the same run: it is never paid twice.")
     ] = None,
     budget: Annotated[str | None, typer.Option("--budget", help="The run may not cost more, in USD.")] = None,
-    max_output_tokens: Annotated[int | None, typer.Option("--max-output-tokens", min=1, help="Limit, tokens.")] = None,
+    max_output_tokens: Annotated[
+        int | None, typer.Option("--max-output-tokens", min=1, max=MOST_TOKENS, help="Limit, tokens.")
+    ] = None,
     json_answer: Annotated[bool, typer.Option("--json-answer", help="The answer must be a JSON object.")] = False,
     tenant: Annotated[str | None, typer.Option("--tenant", help="Who is charged.")] = None,
     tag: Annotated[list[str] | None, typer.Option("--tag", help="A label, name=value; repeatable.")] = None,
@@ -56,8 +64,8 @@ def run(
 
     Example: router run "Translate to French: good morning" --configuration hybrid --budget 0.50
     """
-    import asyncio
-
+    from router.cli.output import require_stdout
+    from router.cli.stopping import run_until_stopped
     from router.task import Task
 
     work = Task.of(
@@ -73,37 +81,74 @@ def run(
         tenant=tenant,
         tags=_tags(tag or []),
     )
-    asyncio.run(_run(work, form))
+    require_stdout()
+    run_until_stopped(_run(work, form))
 
 
 async def _run(work: Task, form: RunFormat) -> None:
-    from router.cli.output import printable_on
-    from router.cli.show import print_page, receipt_page
     from router.client import Router
-    from router.task import Result
+    from router.errors import RouterError
 
-    async with Router() as router:
-        wrote = False
-        result: Result | None = None
-        live = form is RunFormat.TEXT and sys.stdout.isatty()
-        flow = router.stream(work) if live else _whole(router, work)
-        async for event in flow:
-            if isinstance(event, Result):
-                result = event
-            else:
-                sys.stdout.write(printable_on(sys.stdout, event))
-                sys.stdout.flush()
-                wrote = True
+    router = Router()
+    try:
+        async with router:
+            result, has_text = await _done(router, work, is_live=form is RunFormat.TEXT and sys.stdout.isatty())
+    except RouterError as error:
+        named = work.configuration or router.settings.default_configuration
+        _show_paid(error, "candidates" if work.candidates else named)
+        raise
+    _show_result(result, form, has_text=has_text)
+
+
+async def _done(router: Router, work: Task, *, is_live: bool) -> tuple[Result, bool]:
+    """Return the result, and whether its text has been printed as it came."""
+    from router.cli.output import put
+    from router.result import Result
+
+    wrote = False
+    result: Result | None = None
+    async for event in router.stream(work) if is_live else _whole(router, work):
+        if isinstance(event, Result):
+            result = event
+        else:
+            put(event)
+            wrote = True
     if result is None:  # pragma: no cover — a run that does not raise ends in a Result
         raise AssertionError("a run ended without a result")
-    if form is RunFormat.JSON:
-        import json
+    return result, wrote
 
-        sys.stdout.write(json.dumps(as_json(result), ensure_ascii=False, indent=2) + "\n")
-        return
-    sys.stdout.write("\n" if wrote else printable_on(sys.stdout, result.text + "\n"))
-    sys.stdout.flush()
-    print_page(receipt_page(result), sys.stderr)
+
+def _show_result(result: Result, form: RunFormat, *, has_text: bool) -> None:
+    """Print the answer and its receipt; where the answer cannot be printed, the receipt of what was paid still is."""
+    import json
+
+    from router.cli.output import put
+    from router.cli.show import print_page, result_page
+    from router.errors import RouterError
+
+    is_json = form is RunFormat.JSON
+    try:
+        if is_json:
+            put(json.dumps(as_json(result), ensure_ascii=False, indent=2) + "\n", is_json=True)
+        else:
+            put("\n" if has_text else result.text + "\n")
+    except RouterError:
+        is_json = False
+        raise
+    finally:
+        if not is_json:
+            print_page(result_page(result), is_talk=True)
+
+
+def _show_paid(error: RouterError, configuration: str) -> None:
+    """Print the receipt of the calls that a failed run has made."""
+    from router.cli.show import print_page, receipt_page
+    from router.result import CallReceipt
+
+    calls = [call for call in error.calls if isinstance(call, CallReceipt)]
+    if error.run_id is not None and any(call.attempts for call in calls):
+        status = "stopped" if error.exit_code == LIMIT_CROSSED else "failed"
+        print_page(receipt_page(calls, error.run_id, configuration, status), is_talk=True)
 
 
 async def _whole(router: Any, work: Task) -> Any:
@@ -137,8 +182,9 @@ def text_of(task: str | None, file: Path | None) -> str:
 
     Raises:
         WrongUsage: none or two of them, or it cannot be read as UTF-8.
+        RouterError: standard input cannot be read.
     """
-    from router.errors import WrongUsage
+    from router.errors import RouterError, WrongUsage
 
     if file is not None and task is not None:
         raise WrongUsage("task: both a text and --file are given", hint="give one of them")
@@ -157,6 +203,8 @@ def text_of(task: str | None, file: Path | None) -> str:
         raise WrongUsage("task: no text is given", hint='router run "…", or --file, or pipe it in')
     try:
         return sys.stdin.buffer.read().decode("utf-8-sig")
+    except OSError as error:
+        raise RouterError(f"task: standard input cannot be read: {error.strerror}", hint='router run "…"') from None
     except UnicodeDecodeError:
         raise WrongUsage("task: standard input is not UTF-8 text", hint="convert it to UTF-8 first") from None
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from router.cli.output import put, say
+
 if TYPE_CHECKING:
     from router.endpoints.sandbox import Sandbox
 
@@ -60,6 +62,6 @@ async def _serve(server: Sandbox) -> None:
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, stopping.set)
     async with server:
-        typer.echo(server.base_url)
-        typer.echo("stand-in server is running; Ctrl-C ends it", err=True)
+        put(f"{server.base_url}\n")
+        say("stand-in server is running; Ctrl-C ends it")
         await stopping.wait()

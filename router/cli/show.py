@@ -11,31 +11,63 @@ import sys
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from reports.page import Cell, Page
-    from router.task import CallReceipt, Candidate, Decision, Estimate, Result
+    from router.result import CallReceipt, Candidate, Decision, Estimate, Result
 
 
-def print_page(page: Page, stream: TextIO | None = None) -> None:
-    """Print a page as text, as wide as the terminal, in colour only on a terminal that wants it."""
+def print_page(page: Page, *, is_talk: bool = False) -> None:
+    """Print a page as text, as wide as the terminal, in colour only on a terminal that wants it.
+
+    Args:
+        page: the page.
+        is_talk: whether it goes to standard error.
+    """
     from reports.render import render
-    from router.cli.output import printable_on
+    from router.cli.output import put, say
 
-    out = stream or sys.stdout
-    color = out.isatty() and not os.environ.get("NO_COLOR")
+    color = (sys.stderr if is_talk else sys.stdout).isatty() and not os.environ.get("NO_COLOR")
     text = render(page, "text", width=shutil.get_terminal_size((100, 24)).columns, color=color)
-    out.write(printable_on(out, text))
-    out.flush()
+    if is_talk:
+        say(text.removesuffix("\n"))
+    else:
+        put(text)
 
 
-def receipt_page(result: Result) -> Page:
-    """Return a run's receipt: a line per role and model, and the total."""
+def result_page(result: Result) -> Page:
+    """Return the receipt of a run that has a result."""
+    configuration = result.decision.configuration
+    return receipt_page(
+        result.calls, result.run_id, configuration, result.status, result.warnings, replayed=result.replayed
+    )
+
+
+def receipt_page(
+    calls: Sequence[CallReceipt],
+    run_id: str,
+    configuration: str,
+    status: str,
+    warnings: Sequence[str] = (),
+    *,
+    replayed: bool = False,
+) -> Page:
+    """Return a run's receipt: a line per role and model, and the total.
+
+    Args:
+        calls: the receipts of its calls.
+        run_id: the run.
+        configuration: the configuration's name.
+        status: how it ended: "succeeded", "partial", "failed" or "stopped".
+        warnings: what the caller should know of.
+        replayed: whether it is an earlier run's, and nothing was called.
+    """
     from reports.page import Column, Fact, Note, Page, Table
+    from router.receipt import cost_of
 
     groups: dict[tuple[str, str], list[CallReceipt]] = {}
-    for call in result.calls:
+    for call in calls:
         groups.setdefault((call.role, call.model_served or call.model_asked), []).append(call)
     columns = (
         Column("role", "role", "text"),
@@ -48,17 +80,17 @@ def receipt_page(result: Result) -> Page:
         Column("output_tokens", "output", "tokens"),
         Column("settled_usd", "cost USD", "money"),
     )
-    rows = tuple((role, model, *_sums(calls)) for (role, model), calls in groups.items())
-    table = Table("receipt", "receipt", columns, rows, ("total", "", *_sums(result.calls)))
-    notes = [Note("warning", warning) for warning in result.warnings]
-    notes += [Note("warning", f"{call.step_id}: {call.error}") for call in result.calls if call.error]
-    if result.replayed:
+    rows = tuple((role, model, *_sums(made)) for (role, model), made in groups.items())
+    table = Table("receipt", "receipt", columns, rows, ("total", "", *_sums(calls)))
+    notes = [Note("warning", warning) for warning in warnings]
+    notes += [Note("warning", f"{call.step_id or call.role}: {call.error}") for call in calls if call.error]
+    if replayed:
         notes.append(Note("note", "the answer was on record under its run key; nothing was called or paid"))
-    cost = result.cost
+    cost = cost_of(calls)
     footer = (
-        Fact("run_id", "run", result.run_id),
-        Fact("configuration", "configuration", result.decision.configuration),
-        Fact("status", "status", result.status),
+        Fact("run_id", "run", run_id),
+        Fact("configuration", "configuration", configuration),
+        Fact("status", "status", status),
         *(Fact("list_cost", "list cost", _money(amount, currency), "money") for currency, amount in cost.list_cost),
         *(Fact("settled_cost", "settled", _money(amount, currency), "money") for currency, amount in cost.settled_cost),
         Fact("calls_unpriced", "calls without a known cost", cost.unknown, "count"),
@@ -68,7 +100,7 @@ def receipt_page(result: Result) -> Page:
             * bool(cost.possibly_billed_usd)
         ),
     )
-    return Page("receipt", f"Receipt of run {result.run_id}", (), (table,), tuple(notes), footer)
+    return Page("receipt", f"Receipt of run {run_id}", (), (table,), tuple(notes), footer)
 
 
 def _sums(calls: Sequence[CallReceipt]) -> tuple[Cell, ...]:

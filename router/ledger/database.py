@@ -37,6 +37,9 @@ def parse_url(text: str) -> sa.URL:
         LedgerError: it is no URL, or of a database that is not supported.
     """
     scheme = text.partition("://")[0]
+    if not text.isprintable():
+        message = f"database URL: it holds a character that cannot be printed; {_ALLOWED}"
+        raise LedgerError(message, hint=_url_hint(""))
     if "://" not in text or scheme not in _DRIVERS:
         named = repr(scheme) if "://" in text else "no scheme"
         raise LedgerError(f"database URL: {named} is not supported; {_ALLOWED}", hint=_url_hint(text))
@@ -60,7 +63,12 @@ def _sqlite_url(url: sa.URL) -> sa.URL:
     if url.host or url.database in (None, "", ":memory:") or url.query:
         message = f"database URL: a SQLite ledger is a file; sqlite:///PATH is allowed, not {url.render_as_string()}"
         raise LedgerError(message, hint="an absolute path has four slashes: sqlite:////data/ledger.db")
-    return url.set(database=str(Path(str(url.database)).expanduser().absolute()))
+    try:
+        path = Path(str(url.database)).expanduser()
+    except RuntimeError:
+        message = f"database URL: {str(url.database)!r} has no home folder to begin in; sqlite:///PATH is allowed"
+        raise LedgerError(message, hint="an absolute path has four slashes: sqlite:////data/ledger.db") from None
+    return url.set(database=str(path.absolute()))
 
 
 def shown(url: sa.URL) -> str:
@@ -92,6 +100,24 @@ def make_engine(url: sa.URL) -> sa.Engine:
     sa.event.listen(engine, "connect", _prepare_sqlite)
     sa.event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def refuse_foreign(connection: sa.Connection) -> None:
+    """Refuse a SQLite file that holds another program's tables; a database server may be shared.
+
+    Args:
+        connection: to a database that has no table of our revision.
+
+    Raises:
+        LedgerError: it has other tables; nothing was changed.
+    """
+    if connection.dialect.name != "sqlite":
+        return
+    names = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%' ORDER BY name"
+    found = connection.exec_driver_sql(names).scalars().all()
+    if found:
+        message = f"database {shown(connection.engine.url)}: is another program's, with a table {found[0]!r}"
+        raise LedgerError(f"{message}; nothing was changed", hint="set ROUTER_DATABASE_URL to a file of its own")
 
 
 def for_writing(engine: sa.Engine) -> sa.Engine:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from router.errors import LedgerError
-from router.ledger.database import database_errors, for_writing, shown
+from router.ledger.database import database_errors, for_writing, refuse_foreign, shown
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -33,7 +33,8 @@ def upgrade(engine: sa.Engine) -> None:
     """Make the database's tables those of `HEAD`; one look suffices where they already are.
 
     Raises:
-        LedgerError: the database was made by a newer version (it is left untouched), or cannot be read or written.
+        LedgerError: the database was made by a newer version or by another program (it is left untouched), or cannot
+            be read or written.
     """
     with database_errors(engine, "open"), engine.connect() as connection:
         if _revision(connection) == HEAD:
@@ -47,6 +48,7 @@ def upgrade(engine: sa.Engine) -> None:
 
 def _revision(connection: sa.Connection) -> str | None:
     if not sa.inspect(connection).has_table(VERSION_TABLE):
+        refuse_foreign(connection)
         return None
     version = sa.table(VERSION_TABLE, sa.column("version_num", sa.String()))
     found = connection.execute(sa.select(version.c.version_num)).scalars().all()

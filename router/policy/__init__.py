@@ -16,8 +16,9 @@ from router.policy.by_class import rule_for
 from router.policy.choose import Need, choose
 from router.policy.market import Market, NoCandidate
 from router.policy.need import class_of, need_of
+from router.result import Decision, Offer
 from router.settings import ConfigurationSettings, EndpointSettings, FixedSettings
-from router.task import Decision, Offer, Role
+from router.task import Role
 
 FIXED_VERSION = "fixed/1"
 

@@ -16,7 +16,8 @@ from router import quality
 from router.errors import NoEndpoint
 from router.forecast import OutputForecast
 from router.policy.market import Market, NoCandidate
-from router.task import Candidate, Decision, Offer, Role
+from router.result import Candidate, Decision, Offer
+from router.task import Role
 
 ClassSource = Literal["given", "classified", "default"]
 

@@ -14,8 +14,8 @@ from decimal import Decimal
 from pricing import Catalog, FxError, FxTable, ModelInfo, Terms, UnknownModel, Usage, price_call, settle
 from router.errors import RouterError, unknown_name
 from router.forecast import OutputForecast
+from router.result import Interval, Offer
 from router.settings import EndpointSettings
-from router.task import Interval, Offer
 
 VENDOR = "vendor"
 
@@ -67,7 +67,7 @@ class Market:
     def _offer(self, model: str, name: str, endpoint: EndpointSettings) -> Offer | None:
         vendor = self._vendor(model)
         price_list = vendor or VENDOR if endpoint.price_list == VENDOR else endpoint.price_list
-        listed = price_list in self.catalog.lists and model in self.catalog.models(price_list)
+        listed = self.catalog.sells(model, price_list)
         if endpoint.models is not None:
             if model not in endpoint.models:
                 return None
@@ -91,13 +91,13 @@ class Market:
     def info(self, model: str, price_list: str | None = None) -> ModelInfo | None:
         """Return what the model's vendor says of it, else what the price list says, else None."""
         for name in (self._vendor(model), price_list):
-            if name is not None and name in self.catalog.lists and model in self.catalog.models(name):
+            if name is not None and self.catalog.sells(model, name):
                 return self.catalog.info(model, name)
         return None
 
     def retired_at(self, model: str, price_list: str) -> datetime | None:
         """Return since when the list has no price for the model that it once sold, or None."""
-        if price_list not in self.catalog.lists or model not in self.catalog.models(price_list):
+        if not self.catalog.sells(model, price_list):
             return None
         last = self.catalog.price_set(model, price_list, self.at, last_list=True)
         return last.retired_at if last else None

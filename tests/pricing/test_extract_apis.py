@@ -223,7 +223,17 @@ REFUSED: list[tuple[str, Report, str]] = [
         },
         r"cacheWriteInputTokens is 5, but 5 min and 1 h writes are 4 \+ 0",
     ),
-    ("openai_chat", {"prompt_tokens": 10**16, "completion_tokens": 1}, "0 or more up to 1000000000000000 is allowed"),
+    ("openai_chat", {"prompt_tokens": 10**12 + 1, "completion_tokens": 1}, "0 or more up to 1000000000000 is allowed"),
+    (
+        "gemini",  # a bucket made of two counts, each within the bound: 10**12 + 1
+        {"promptTokenCount": 10**12, "toolUsePromptTokenCount": 1, "candidatesTokenCount": 0},
+        "uncached_input_tokens is 1000000000001; a whole number up to 1000000000000 is allowed",
+    ),
+    (
+        "bedrock_converse",
+        {"inputTokens": 1, "outputTokens": 2, "cacheDetails": [{"ttl": "5m", "inputTokens": 10**12}] * 2},
+        "cache_write_5m_tokens is 2000000000000",
+    ),
     ("openai_chat", {"prompt_tokens": 10**5000, "completion_tokens": 1}, "prompt_tokens is a int too long to show"),
 ]
 
@@ -338,7 +348,10 @@ def test_the_cost_that_a_relay_states(report: Report | None, cost: str | None) -
     assert reported_cost_usd(report) == (None if cost is None else Decimal(cost))
 
 
-@pytest.mark.parametrize("value", [-1, True, "x", float("nan"), float("inf"), [], "1e999999", Decimal("NaN")])
+@pytest.mark.parametrize(
+    "value",
+    [-1, True, "x", float("nan"), float("inf"), [], "1e999999", "1e-999", 10**6 + 1, "0." + "1" * 99, Decimal("NaN")],
+)
 def test_a_stated_cost_that_is_none_is_refused(value: object) -> None:
-    with pytest.raises(UsageError, match=r"usage\.cost: .* an amount in USD of 0 or more is"):
+    with pytest.raises(UsageError, match=r"usage\.cost: .* an amount in USD from 0 to 1000000 is"):
         reported_cost_usd({"cost": value})

@@ -21,7 +21,8 @@ from router.errors import BudgetExceeded, CallFailed, RouterError, RunFailed, Ru
 from router.ledger.records import RunEnded
 from router.lifecycle import is_gone, owner_id
 from router.limits import Gate
-from router.task import Result, Task
+from router.result import Result
+from router.task import Task
 
 Make = Callable[..., Any]
 FOUR = "Do:\n" + "\n".join(f"- part {number}" for number in range(1, 5))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from router.errors import PlanError
 from router.plan import PlanCut, merge_messages, parse_plan, separable_parts, worker_messages
-from router.task import Step
+from router.result import Step
 
 TWO = [
     {"id": "a", "class": "code", "prompt": "do a", "depends_on": []},

@@ -19,8 +19,9 @@ from router.endpoints.sandbox import Fault
 from router.errors import BudgetExceeded, CallFailed, EndpointError, NoEndpoint, RunFailed, RunHeld, WrongUsage
 from router.ledger import open_ledger
 from router.ledger.records import AttemptRow
+from router.result import Result
 from router.settings import RetrySettings
-from router.task import Result, Task
+from router.task import Task
 
 Make = Callable[..., Any]
 FIVE = "Name the capital of each:\n" + "\n".join(f"{number}. land {number}" for number in range(1, 6))

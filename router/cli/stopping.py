@@ -1,0 +1,48 @@
+"""Work that a signal may stop: a closed terminal or a plain kill ends it as Ctrl-C does.
+
+In: a coroutine. Out: nothing, or an exit code of 128 and the signal's number. Invariant: the work is cancelled once and
+then waited for, so that what it has under way is on record; a signal that the caller has set aside stays so (`nohup`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Coroutine
+
+import typer
+
+NAMES = ("SIGTERM", "SIGHUP")
+
+
+def run_until_stopped(work: Coroutine[None, None, None]) -> None:
+    """Run a coroutine to its end, or until a signal stops it.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C has stopped it.
+        typer.Exit: another signal has; its code is 128 and the signal's number.
+    """
+    caught: list[int] = []
+    try:
+        asyncio.run(_watched(work, caught))
+    except asyncio.CancelledError:
+        if not caught:
+            raise
+        raise typer.Exit(128 + caught[0]) from None
+
+
+async def _watched(work: Coroutine[None, None, None], caught: list[int]) -> None:
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+
+    def stop(number: int) -> None:
+        if not caught and task is not None:
+            caught.append(number)
+            task.cancel()
+
+    for name in NAMES:
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            with contextlib.suppress(NotImplementedError, RuntimeError):  # no such handlers here, or not in this thread
+                loop.add_signal_handler(number, stop, number)
+    await work
