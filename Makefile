@@ -28,7 +28,7 @@ check: $(READY) ## lint, format, types, import contracts, documents
 	$(BIN)/pytest -q tests/house/test_docs.py
 
 bench: $(READY) ## run the benchmarks; each checks its answer before it states a time
-	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
+	@for name in $(basename $(notdir $(wildcard benchmarks/*.py))); do echo "== $$name"; $(BIN)/python -m "benchmarks.$$name"; done
 
 vectors: $(READY) ## price the cases of a file: make vectors FILE=path/to/pricing_vectors.json
 	@$(BIN)/python -m pricing.vectors "$(FILE)"

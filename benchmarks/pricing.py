@@ -1,6 +1,6 @@
 """Prices of calls, of columns and of a large catalogue: how fast, and that the answers are right.
 
-    python benchmarks/pricing.py [rounds]
+    python -m benchmarks.pricing [rounds]     (from the project's root)
 
 Every answer is checked before its time is taken: a call's against genai-prices and litellm, a column's against
 `price_call` on a sample of rows, a catalogue read from the cache against the one read from the files. A call's time is
@@ -22,9 +22,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-sys.path[0] = str(Path(__file__).resolve().parent.parent)  # else `pricing` would be this file
-from pricing import Catalog, Usage, load_catalog, price_call  # noqa: E402
+from pricing import Catalog, Usage, load_catalog, price_call
 
+THIS = (sys.executable, "-m", "benchmarks.pricing")
 AT = datetime(2026, 11, 30, tzinfo=UTC)
 MODELS = ("gpt-4.1", "gpt-4o-mini", "gpt-4o")
 UNCACHED, CACHED, OUTPUT = 1_234, 5_678, 910
@@ -110,7 +110,7 @@ def columns() -> dict[str, float]:
     """Price 4.2 million rows as 1, 4 and 8 configurations, each in a process of its own."""
     found = {}
     for configurations in (1, 4, 8):
-        command = [sys.executable, __file__, "--columns", str(configurations)]
+        command = [*THIS, "--columns", str(configurations)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         seconds, cpu_s, before_mb, most_mb = json.loads(done.stdout)
         print(
@@ -179,7 +179,7 @@ def catalogues() -> dict[str, float]:
 
 
 def _load(files: tuple[Path, ...], cache: Path) -> Mapping[str, Any]:
-    command = [sys.executable, __file__, "--load", *map(str, files)]
+    command = [*THIS, "--load", *map(str, files)]
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     loaded: Mapping[str, Any] = json.loads(done.stdout)

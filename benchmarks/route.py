@@ -1,6 +1,6 @@
 """What one call through `aroute` costs this process, beside bare aiohttp and litellm on the same stand-in server.
 
-    python benchmarks/route.py [calls]
+    python -m benchmarks.route [calls]     (from the project's root)
 
 The answers are checked first: each way gets the same text, and the ledger has one row a call. Times are CPU seconds of
 this process (the server is another one), medians of several rounds taken in turns.

@@ -1,6 +1,6 @@
 """How long `import router` and `router --help` take, as medians and as ratios to `python -c pass`.
 
-    python benchmarks/startup.py [runs]
+    python -m benchmarks.startup [runs]     (from the project's root)
 
 The answers are checked first: help names the commands, and the import loads none of the heavy packages.
 """

@@ -34,7 +34,9 @@ __all__ = [
     "route",
 ]
 
-_HOMES = {"Router": "router.client"} | dict.fromkeys(("aroute", "astream", "decide", "estimate", "route"), "router.run")
+_HOMES = {"Router": "router.client", "Task": "router.task"} | dict.fromkeys(
+    ("aroute", "astream", "decide", "estimate", "route"), "router.run"
+)
 
 
 def __getattr__(name: str) -> object:

@@ -61,7 +61,6 @@ SECRET_NAMES = re.compile(r"(^|_|-)(api_?key|key|token|secret|password|passwd|au
 VENDOR_KEY = re.compile(r"(sk|pk|rk)-\w|Bearer ")
 NAMES_OF_USERS = (("aliases",), ("models",))  # tables whose keys and values are names of models
 DATABASE_URL = ("database", "url")
-DATABASE_VARIABLE = "ROUTER_DATABASE_URL"
 PASSWORD_IN_URL = re.compile(r"//[^/]*:[^/]+@|password=", re.IGNORECASE)
 NOT_BLANK = r"\S"
 # A prefix that vendors give their keys, or a long run of letters and digits that is no word.
@@ -91,7 +90,7 @@ class FileFaults:
             tables: the parsed file. Price tables are not looked at.
         """
         for path in _secret_paths({name: value for name, value in tables.items() if name != "prices"}):
-            what = DATABASE_VARIABLE if path == DATABASE_URL else "it"
+            what = "ROUTER_DATABASE_URL" if path == DATABASE_URL else "it"
             yield path, self.at(path, f"would put a secret into the file; set {what} in the environment or in .env")
 
     def _one(self, detail: ErrorDetails) -> Fault:

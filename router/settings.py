@@ -44,16 +44,26 @@ def _plain_zero(value: Decimal) -> Decimal:
     return value or Decimal(0)
 
 
+def _rate(value: Decimal) -> Decimal:
+    if not Decimal("1e-9") <= value <= Decimal("1e9"):
+        raise PydanticCustomError("rate", "should be a number from 1e-9 to 1e9")
+    return value
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        is_whole = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a bracket that is not closed, a port that is none
+        return False
+    return is_whole and text.isprintable() and not any(sign.isspace() or sign == "\\" for sign in text)
+
+
 def _is_root(url: str) -> str:
     """Return a base URL without a slash at its end, or refuse it: `faults` never shows it."""
-    try:
-        parts = urlsplit(url)
-        is_url = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a bracket that is not closed, a port that is none
-        is_url = False
-    if not is_url or not url.isprintable() or any(sign.isspace() or sign == "\\" for sign in url):
+    if not _is_url(url):
         raise PydanticCustomError("base_url", "should be a URL, like https://api.example.com/v1")
-    if "@" in parts.netloc:
+    if "@" in urlsplit(url).netloc:
         raise PydanticCustomError("base_url", "should hold no user or password: name a variable in key_env")
     if "?" in url or "#" in url:
         raise PydanticCustomError("base_url", "should hold no query: a key belongs in a variable, named in key_env")
@@ -65,7 +75,7 @@ def _is_root(url: str) -> str:
 
 Name = Annotated[str, Field(pattern=r"\S")]
 Share = Annotated[Decimal, Field(ge=0, le=1, decimal_places=28), AfterValidator(_plain_zero)]
-Rate = Annotated[Decimal, Field(ge=Decimal("1e-9"), le=10**9, decimal_places=28)]
+Rate = Annotated[Decimal, Field(decimal_places=28), AfterValidator(_rate)]
 Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$"), AfterValidator(_currency)]
 Day = Annotated[date, Field(strict=True)]
 Count = Annotated[int, Field(strict=True, le=10**9)]

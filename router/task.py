@@ -56,7 +56,7 @@ class Task(BaseModel):
     expected_output_tokens: int | None = Field(default=None, ge=0)
     quality_floor: float | None = Field(default=None, ge=0, le=1)
     latency_objective_s: float | None = Field(default=None, gt=0)
-    budget_usd: Decimal | None = Field(default=None, gt=0, le=10**9)
+    budget_usd: Decimal | None = Field(default=None, gt=0, le=10**9, decimal_places=12)
     tenant: str | None = None
     tags: dict[str, str] = Field(default_factory=dict)
     run_key: str | None = Field(default=None, min_length=1, max_length=200)

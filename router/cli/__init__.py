@@ -6,6 +6,7 @@ asked for is crossed. Invariant: no error ends in a traceback, and none shows a 
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -124,7 +125,8 @@ def _unexpected(error: Exception) -> int:
         return _say(error.format_message(), f"see: {where} --help", error.exit_code)  # type: ignore[attr-defined]
     if isinstance(error, OSError) and error.strerror:
         abandon(sys.stdout)
-        where = f"{error.filename}: " if error.filename else ""
+        is_stdout = error.filename is None and error.errno in (errno.EBADF, errno.ENOSPC)
+        where = "standard output: " if is_stdout else f"{error.filename}: " if error.filename else ""
         return _say(f"{where}cannot be read or written: {error.strerror}", "ROUTER_DEBUG=1 shows where", 1)
     if isinstance(error, RecursionError):
         return _say("a file or a text is nested too deeply to be read", "ROUTER_DEBUG=1 shows where", 1)

@@ -138,6 +138,6 @@ def day_of(text: str, option: str) -> date:
     except ValueError:
         day = date.min
     if not FIRST_YEAR <= day.year <= LAST_YEAR:
-        message = f"{option}: {text[:60]!r} is not allowed; a date YYYY-MM-DD from {FIRST_YEAR}-01-01 is"
+        message = f"{option}: {text[:60]!r} is not allowed; a date YYYY-MM-DD is, from {FIRST_YEAR} on"
         raise WrongUsage(message, hint=f"{option} 2026-05-01")
     return day

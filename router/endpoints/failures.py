@@ -9,18 +9,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, TypeVar
 
+from router.endpoints.payload import parse
 from router.errors import EndpointError
 
 MOST_QUOTED_CHARACTERS = 300
 _SHORTEST_SECRET = 6  # a shorter value would take ordinary words out of a message
 # Keys of the vendors' own forms, and bearer tokens: an upstream may echo one that is not ours.
 _KEY_SHAPES = re.compile(r"\b(?:sk|pk|rk|gsk|xai|hs|or)-[\w-]{12,}|\bAIza[\w-]{20,}|(?<=[Bb]earer )[^\s\"',}]+")
+_CODE = re.compile(r"[0-9]{1,9}")
+_TAG = re.compile(r"(<[^<>]*>)")
+_UNSEEN = re.compile(r"<(/?)(?:style|script)\b", re.IGNORECASE)
+_Read = TypeVar("_Read")
 _STATUS_KINDS = {
     401: "unauthorized",
     403: "unauthorized",
@@ -61,6 +66,25 @@ class Sender:
         """Return the error of a kind (see `ERROR_KINDS`); `what` is scrubbed."""
         message = f"endpoint {self.name} ({self.where}): {self.scrub(what)}"
         return EndpointError(kind, message, hint=hint, possibly_billed=kind in POSSIBLY_BILLED_KINDS)
+
+
+def reading(sender: Sender, read: Callable[[], _Read]) -> _Read:
+    """Return what a function reads out of an answer.
+
+    Args:
+        sender: who sent, for the message.
+        read: reads; its own `EndpointError` is passed on.
+
+    Raises:
+        EndpointError: of kind "malformed", whatever else it stumbled over: the model has been at work by then.
+    """
+    try:
+        return read()
+    except EndpointError:
+        raise
+    except Exception as error:  # noqa: BLE001 - an answer may be wrong in ways that nobody has thought of
+        failure = sender.failure("malformed", f"an answer that cannot be read: {type(error).__name__}: {error}")
+    raise failure  # outside the handler, so that it carries no cause
 
 
 def no_key(sender: Sender) -> EndpointError:
@@ -127,7 +151,7 @@ def from_error_object(sender: Sender, error: object) -> EndpointError:
     """Return the error for an error object in a 2xx answer or stream; the model may have been at work already."""
     fields = error if isinstance(error, Mapping) else {"message": error}
     code = fields.get("code")
-    if isinstance(code, str) and code.isdecimal():
+    if isinstance(code, str) and _CODE.fullmatch(code):
         code = int(code)
     told = f"{code} {fields.get('type')}".lower()
     if isinstance(code, int) and 400 <= code <= 599:
@@ -153,7 +177,7 @@ def _as_int(code: object) -> int:
 def _words(body: str) -> str:
     """Return the message of an error body, whatever its shape."""
     try:
-        payload: Any = json.loads(body)
+        payload: Any = parse(body.encode("utf-8", "surrogatepass"))
     except ValueError:
         return _without_tags(body)
     if isinstance(payload, Mapping):
@@ -168,7 +192,15 @@ def _message_of(fields: Mapping[str, Any]) -> str:
 
 
 def _without_tags(body: str) -> str:
-    return re.sub(r"<[^>]*>", " ", re.sub(r"(?s)<(style|script)\b.*?</\1>", " ", body))
+    """Return the text between the tags of a page, without styles and scripts; linear in its length."""
+    seen, is_seen = [], True
+    for at, piece in enumerate(_TAG.split(body)):  # text, tag, text, tag, … text
+        if at % 2:
+            unseen = _UNSEEN.match(piece)
+            is_seen = bool(unseen[1]) if unseen else is_seen
+        elif is_seen:
+            seen.append(piece)
+    return " ".join(seen)
 
 
 def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
@@ -177,6 +209,9 @@ def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
     Args:
         headers: the answer's headers, looked up by their lower-case names or without regard to case.
         now: the instant, UTC, that a date is counted from; a date in the past is a wait of 0.
+
+    Returns:
+        A wait of 0 or more; None where none is asked for, or nothing that can be understood.
     """
     milliseconds = _wait(headers.get("retry-after-ms"))
     if milliseconds is not None:
@@ -187,7 +222,7 @@ def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
         return seconds
     try:
         instant = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):  # no date, or numbers in it that no date has
         return None
     if instant.tzinfo is None:
         instant = instant.replace(tzinfo=UTC)

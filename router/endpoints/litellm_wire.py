@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import json
 import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 from router.endpoints import failures
-from router.endpoints.failures import Sender
+from router.endpoints.failures import Sender, reading
 from router.endpoints.openai_format import StreamedAnswer, whole_answer
 from router.endpoints.protocol import TextDelta, Timings, WireRequest, WireResponse
 from router.errors import EndpointError, RouterError
@@ -62,21 +64,21 @@ class LitellmEndpoint:
 
     Args:
         name: the endpoint's name, for messages.
-        settings: time-outs, key's variable, further fields; `base_url` goes to litellm as `api_base`.
-        key: returns the key, or None where it is not set; by default it is read from `settings.key_env`. Where neither
-            is given litellm looks for the vendor's own variables.
+        settings: time-outs, key's variable; `base_url` goes to litellm as `api_base`.
+        key: returns the key, or None where it is not set: without `settings.key_env` litellm then looks for the
+            vendor's own variables.
 
     Raises:
         RouterError: litellm is not installed.
     """
 
-    def __init__(self, name: str, settings: EndpointSettings, key: Callable[[], str | None] | None = None) -> None:
+    def __init__(self, name: str, settings: EndpointSettings, key: Callable[[], str | None]) -> None:
         if importlib.util.find_spec("litellm") is None:
             message = f"endpoint {name}: kind 'litellm' needs the litellm package, which is not installed"
             raise RouterError(message, hint="pip install 'farebox[litellm]'")
         self.name = name
         self._settings = settings
-        self._key = key or (lambda: os.environ.get(settings.key_env) if settings.key_env else None)
+        self._key = key
 
     def __repr__(self) -> str:
         """Return the name, nothing secret."""
@@ -91,10 +93,9 @@ class LitellmEndpoint:
         arguments, sender = self._arguments(request, streamed=False)
         await asyncio.to_thread(_load)
         started_s = perf_counter()
-        payload = _plain(await self._call(arguments, sender))
+        answer = await self._call(arguments, sender)
         latency_us = int((perf_counter() - started_s) * 1_000_000)
-        timings = Timings(latency_us, None, 0, latency_us)
-        response = whole_answer(payload, _raw(payload), timings, 200)
+        response = reading(sender, lambda: _whole(answer, Timings(latency_us, None, 0, latency_us)))
         if response is None:
             raise sender.failure("malformed", "an answer without choices")
         return response
@@ -112,8 +113,7 @@ class LitellmEndpoint:
         answer, first_token_s = StreamedAnswer(), None
         try:
             while (chunk := await self._next(chunks, sender)) is not None:
-                payload = _reported(_plain(chunk), chunks)
-                text = answer.take(payload, _raw(payload))
+                text = reading(sender, partial(_take, answer, chunk, chunks))
                 if first_token_s is None and answer.has_tokens:
                     first_token_s = perf_counter()
                 if text:
@@ -121,7 +121,7 @@ class LitellmEndpoint:
             _refuse_cut(chunks, sender)
             latency_us = int((perf_counter() - started_s) * 1_000_000)
             ttft_us = None if first_token_s is None else int((first_token_s - started_s) * 1_000_000)
-            yield answer.finish(Timings(latency_us, ttft_us, 0, latency_us), 200)
+            yield reading(sender, lambda: answer.finish(Timings(latency_us, ttft_us, 0, latency_us), 200))
         finally:
             await _close(chunks)
 
@@ -149,7 +149,7 @@ class LitellmEndpoint:
     def _arguments(self, request: WireRequest, *, streamed: bool) -> tuple[dict[str, Any], Sender]:
         sender, key = self._sender_and_key(tuple(request.headers.items()))
         settings = self._settings
-        arguments: dict[str, Any] = {**settings.extra, **request.parameters}
+        arguments: dict[str, Any] = dict(request.parameters)
         options = arguments.pop("stream_options", None)
         for ours in ("stream", "num_retries", "fallbacks", "mock_response"):
             arguments.pop(ours, None)
@@ -195,11 +195,18 @@ def _load() -> Any:
 def _plain(answer: Any) -> Mapping[str, Any]:
     """Return litellm's answer object as the mapping it stands for, without the fields it left empty."""
     payload: dict[str, Any] = answer.model_dump(exclude_none=True)
-    usage = payload.get("usage")
-    # Where the upstream reported nothing litellm writes zeros; no answer takes no input.
-    if usage and not usage.get("prompt_tokens") and not usage.get("total_tokens"):
-        del payload["usage"]
     return payload
+
+
+def _whole(answer: Any, timings: Timings) -> WireResponse | None:
+    payload = _plain(answer)
+    return whole_answer(payload, _raw(payload), timings, 200)
+
+
+def _take(answer: StreamedAnswer, chunk: Any, chunks: Any) -> str:
+    """Return the text that a chunk adds to an answer."""
+    payload = _reported(_plain(chunk), chunks)
+    return answer.take(payload, _raw(payload))
 
 
 def _reported(payload: Mapping[str, Any], chunks: Any) -> Mapping[str, Any]:
@@ -213,8 +220,9 @@ def _reported(payload: Mapping[str, Any], chunks: Any) -> Mapping[str, Any]:
 def _raw(payload: Mapping[str, Any]) -> bytes:
     """Return the usage as JSON, where it states a cost that must be read digit by digit."""
     usage = payload.get("usage")
-    cost = usage.get("cost") if isinstance(usage, Mapping) else None
-    return b"" if cost is None else b'{"usage": {"cost": %s}}' % repr(cost).encode()
+    if not isinstance(usage, Mapping) or usage.get("cost") is None:
+        return b""
+    return json.dumps({"usage": usage}, default=str).encode()
 
 
 def _refuse_cut(chunks: Any, sender: Sender) -> None:

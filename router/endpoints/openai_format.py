@@ -1,7 +1,7 @@
 """OpenAI's chat format, in both directions: our request → its body; its answer or chunks → our `WireResponse`.
 
 In: `WireRequest`, and JSON as it came. Out: bytes to send, and `WireResponse`.
-Invariant: nothing is guessed. What the upstream does not name is None; a usage report that contradicts itself leaves
+Invariant: nothing is guessed. What the upstream does not name is None; a usage report that cannot be right leaves
 `usage` None and says so in `usage_error`. Pure: no network, no clock.
 """
 
@@ -9,28 +9,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
+from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from pricing.errors import UsageError
-from pricing.extract import extract_usage
+from pricing.extract import extract_usage, reported_cost_usd
+from pricing.usage import Usage
 from router.endpoints.protocol import Timings, WireRequest, WireResponse
+
+MOST_TEXT_CHARACTERS = 64 * 1024 * 1024
+MOST_NAME_CHARACTERS = 200
 
 Json = Mapping[str, Any]
 
 
-def request_body(request: WireRequest, extra: Json, *, streamed: bool) -> bytes:
+def request_body(request: WireRequest, *, streamed: bool) -> bytes:
     """Return the JSON body of a request.
 
     Args:
         request: what to ask.
-        extra: body fields set for the endpoint; the request's own win.
         streamed: whether to ask for a stream; its usage is always asked for, since a stream without it has no cost.
 
     Raises:
         ValueError: a parameter cannot be written as JSON.
     """
-    body = {**extra, **request.parameters, "model": request.model, "messages": request.messages}
+    body = {**request.parameters, "model": request.model, "messages": request.messages}
     options = body.pop("stream_options", None)
     body.pop("stream", None)
     if streamed:
@@ -73,7 +77,42 @@ def whole_answer(payload: Json, raw: bytes, timings: Timings, status: int) -> Wi
     message = choice.get("message") if isinstance(choice, Mapping) else None
     if not isinstance(choice, Mapping) or not isinstance(message, Mapping):
         return None
-    return _response(payload, message, choice.get("finish_reason"), payload.get("usage"), raw, timings, status)
+    return _response(payload, message, choice.get("finish_reason"), _usage_in(payload), raw, timings, status)
+
+
+def _first_choice(payload: Json) -> Json | None:
+    """Return the choice of index 0, wherever it stands among the others."""
+    choices = payload.get("choices")
+    for choice in choices if isinstance(choices, list) else ():
+        if isinstance(choice, Mapping) and choice.get("index", 0) == 0:
+            return choice
+    return None
+
+
+def _usage_in(payload: Json) -> Json | None:
+    """Return the usage object of an answer or chunk; Moonshot writes it into the choice."""
+    for place in (payload, _first_choice(payload) or {}):
+        usage = place.get("usage")
+        if isinstance(usage, Mapping) and usage:
+            return usage
+    return None
+
+
+@dataclass(slots=True)
+class _Call:
+    """One tool call, as its pieces come."""
+
+    id: object
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
+
+    def whole(self) -> dict[str, Any]:
+        """Return it as OpenAI writes it."""
+        return {
+            "id": self.id,
+            "type": "function",
+            "function": {"name": self.name, "arguments": "".join(self.arguments)},
+        }
 
 
 class StreamedAnswer:
@@ -83,36 +122,39 @@ class StreamedAnswer:
         self._message: dict[str, Any] = {"role": "assistant", "content": None}
         self._text: list[str] = []
         self._strings: dict[str, list[str]] = {}
-        self._calls: list[dict[str, Any]] = []
-        self._call_at: dict[object, dict[str, Any]] = {}
+        self._lists: dict[str, list[Any]] = {}
+        self._calls: list[_Call] = []
+        self._call_at: dict[object, _Call] = {}
         self._named: dict[str, Any] = {}
-        self._usage: object = None
+        self._kept = 0
+        self._usage: Json | None = None
         self._usage_raw = b""
         self.finish_reason: str | None = None
         self.has_chunks = False
         self.has_tokens = False
 
     def take(self, chunk: Json, raw: bytes) -> str:
-        """Take one chunk, and return the text it adds; `raw` is the chunk as it came."""
+        """Take one chunk, and return the text it adds; `raw` is the chunk as it came.
+
+        Raises:
+            ValueError: the answer has become longer than any answer is.
+        """
         self.has_chunks = True
         for key in ("id", "model", "service_tier"):
             if chunk.get(key):
                 self._named.setdefault(key, chunk[key])
-        self._take_usage(chunk.get("usage"), raw)
-        choices = chunk.get("choices")
-        for choice in choices if isinstance(choices, list) else ():
-            if isinstance(choice, Mapping) and choice.get("index", 0) == 0:
-                return self._take_choice(choice, raw)
-        return ""
-
-    def _take_usage(self, usage: object, raw: bytes) -> None:
-        if isinstance(usage, Mapping) and usage:
+        usage = _usage_in(chunk)
+        if usage is not None:
             self._usage, self._usage_raw = usage, raw
+        choice = _first_choice(chunk)
+        text = "" if choice is None else self._take_choice(choice)
+        if self._kept > MOST_TEXT_CHARACTERS:
+            message = f"a text longer than {MOST_TEXT_CHARACTERS} characters"
+            raise ValueError(message)
+        return text
 
-    def _take_choice(self, choice: Json, raw: bytes) -> str:
-        self._take_usage(choice.get("usage"), raw)  # Moonshot writes it here
-        if choice.get("finish_reason"):
-            self.finish_reason = str(choice["finish_reason"])
+    def _take_choice(self, choice: Json) -> str:
+        self.finish_reason = name_of(choice.get("finish_reason")) or self.finish_reason
         delta = choice.get("delta")
         if not isinstance(delta, Mapping):
             return ""
@@ -124,10 +166,12 @@ class StreamedAnswer:
             if isinstance(call, Mapping):
                 self.has_tokens = True
                 self._take_call(call)
+                self._kept += _size(call)
         text = text_of(delta.get("content"))
         if text:
             self.has_tokens = True
             self._text.append(text)
+            self._kept += len(text)
         return text
 
     def _take_other(self, key: str, value: object) -> None:
@@ -137,8 +181,10 @@ class StreamedAnswer:
         if isinstance(value, str):
             self.has_tokens = self.has_tokens or bool(value)
             self._strings.setdefault(key, []).append(value)
+            self._kept += len(value)
         elif isinstance(value, list):
-            self._message[key] = [*self._message.get(key, ()), *value]
+            self._lists.setdefault(key, []).extend(value)
+            self._kept += _size(value)
         else:
             self._message[key] = value
 
@@ -148,24 +194,25 @@ class StreamedAnswer:
         if not isinstance(function, Mapping):
             return
         name, arguments = function.get("name"), function.get("arguments")
-        whole = call["function"]
-        if isinstance(name, str) and name != whole["name"]:  # some servers repeat the name in every piece
-            whole["name"] += name
+        if isinstance(name, str) and name != call.name:  # some servers repeat the name in every piece
+            call.name += name
         if isinstance(arguments, str):
-            whole["arguments"] += arguments
+            call.arguments.append(arguments)
         elif isinstance(arguments, Mapping):
-            whole["arguments"] = json.dumps(arguments)
+            call.arguments = [json.dumps(arguments)]
 
-    def _call_for(self, piece: Json) -> dict[str, Any]:
+    def _call_for(self, piece: Json) -> _Call:
         """Return the call a piece belongs to: by its index, but a new id always opens a new call."""
         index, call_id = piece.get("index"), piece.get("id")
+        if not isinstance(index, int | float | str):  # a list or an object is no index
+            index = None
         call = self._call_at.get(index) if index is not None else (self._calls[-1] if self._calls else None)
-        if call is None or (call_id and call["id"] and call_id != call["id"]):
-            call = {"id": call_id, "type": "function", "function": {"name": "", "arguments": ""}}
+        if call is None or (call_id and call.id and call_id != call.id):
+            call = _Call(call_id)
             self._calls.append(call)
             self._call_at[index] = call
         elif call_id:
-            call["id"] = call_id
+            call.id = call_id
         return call
 
     def finish(self, timings: Timings, status: int) -> WireResponse:
@@ -173,36 +220,47 @@ class StreamedAnswer:
         message = self._message
         if self._text:
             message["content"] = "".join(self._text)
+        message |= self._lists
         message |= {key: "".join(parts) for key, parts in self._strings.items()}
         if self._calls:
-            message["tool_calls"] = self._calls
+            message["tool_calls"] = [call.whole() for call in self._calls]
         return _response(self._named, message, self.finish_reason, self._usage, self._usage_raw, timings, status)
 
 
 def _response(
-    named: Json, message: Json, finish_reason: object, usage: object, raw: bytes, timings: Timings, status: int
+    named: Json, message: Json, finish_reason: object, usage: Json | None, raw: bytes, timings: Timings, status: int
 ) -> WireResponse:
-    raw_usage = usage if isinstance(usage, Mapping) and usage else None
-    counted, usage_error = None, None
-    try:
-        counted = extract_usage("openai_chat", raw_usage)
-    except UsageError as error:
-        usage_error = str(error)
+    counted, usage_error = _counted(usage)
     tier = named.get("service_tier")
     return WireResponse(
         text=text_of(message.get("content")),
         message=message,
-        served_model=_name(named.get("model")),
-        upstream_id=_name(named.get("id")),
-        finish_reason=_name(finish_reason),
+        served_model=name_of(named.get("model")),
+        upstream_id=name_of(named.get("id")),
+        finish_reason=name_of(finish_reason),
         usage=counted,
         timings=timings,
         usage_error=usage_error,
-        raw_usage=raw_usage,
-        reported_cost_usd=_reported_cost(raw_usage, raw),
-        service_tier=tier if isinstance(tier, str) else None,
+        raw_usage=usage,
+        reported_cost_usd=_reported_cost(usage, raw),
+        service_tier=name_of(tier) if isinstance(tier, str) else None,
         http_status=status,
     )
+
+
+def _counted(usage: Json | None) -> tuple[Usage | None, str | None]:
+    """Return a usage report's buckets, or why they are not used.
+
+    A report without any token is none: no answer takes no input, and servers and litellm write zeros where they do not
+    know.
+    """
+    try:
+        counted = extract_usage("openai_chat", usage)
+    except UsageError as error:
+        return None, str(error)
+    if counted is not None and not counted.input_tokens and not counted.output_tokens:
+        return None, "usage: reports no token at all"
+    return counted, None
 
 
 def text_of(content: object) -> str:
@@ -215,20 +273,22 @@ def text_of(content: object) -> str:
     return ""
 
 
-def _name(value: object) -> str | None:
-    """Return a name as text; None for null, "" and whatever is not a name."""
-    return str(value) if value and isinstance(value, str | int) else None
+def _size(value: object) -> int:
+    return len(json.dumps(value, default=str))
+
+
+def name_of(value: object) -> str | None:
+    """Return a name as text that is safe to show and to store; None for null, "" and whatever is not a name."""
+    if not value or not isinstance(value, str | int):
+        return None
+    return "".join(sign if sign.isprintable() else "?" for sign in str(value)[:MOST_NAME_CHARACTERS])
 
 
 def _reported_cost(usage: Json | None, raw: bytes) -> Decimal | None:
-    """Return the cost the upstream states (`usage.cost`, OpenRouter), to the last digit; None where it states none."""
+    """Return the cost the upstream states (OpenRouter), to the last digit; None where it states none that can be."""
     if usage is None or usage.get("cost") is None:
         return None
-    payload: Any = json.loads(raw, parse_float=Decimal)
-    choices = payload.get("choices") or [{}]
-    exact = payload.get("usage") or choices[0].get("usage")
     try:
-        cost = Decimal(str(exact["cost"]))
-    except InvalidOperation:
+        return reported_cost_usd(_usage_in(json.loads(raw, parse_float=Decimal)))
+    except (UsageError, ArithmeticError, ValueError):  # numbers that no Decimal can hold, too
         return None
-    return cost if cost.is_finite() and cost >= 0 else None

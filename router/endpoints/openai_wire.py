@@ -10,11 +10,10 @@ The key is read when a request is made, goes into its header, and nowhere else.
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -23,16 +22,18 @@ from yarl import URL
 
 from pricing.errors import Fault
 from router.endpoints import failures
-from router.endpoints.failures import Sender
-from router.endpoints.openai_format import StreamedAnswer, request_body, whole_answer
-from router.endpoints.protocol import TextDelta, WireRequest, WireResponse
+from router.endpoints.failures import Sender, reading
+from router.endpoints.openai_format import StreamedAnswer, name_of, request_body, whole_answer
+from router.endpoints.payload import parse
+from router.endpoints.protocol import TextDelta, Timings, WireRequest, WireResponse
 from router.endpoints.sse import DONE, EventBuffer
 from router.endpoints.transport import Transport, Watch, broken, drain, read_bounded, reason
-from router.errors import ConfigError
+from router.errors import ConfigError, EndpointError
 from router.settings import EndpointSettings
 
 MOST_BODY_BYTES = 64 * 1024 * 1024
 MOST_EVENT_BYTES = 16 * 1024 * 1024
+MOST_STREAM_BYTES = 256 * 1024 * 1024  # some 400 bytes of frame come with each token
 MOST_ERROR_BYTES = 64 * 1024
 KEEPALIVE_S = 15.0
 _PROCESSING_HEADER = "openai-processing-ms"
@@ -54,8 +55,8 @@ class OpenAIEndpoint:
 
     Args:
         name: the endpoint's name, for messages.
-        settings: base URL, time-outs, concurrency, further body fields.
-        key: returns the key, or None where it is not set; by default it is read from `settings.key_env`.
+        settings: base URL, time-outs, concurrency; further body fields are the caller's to add.
+        key: returns the key, or None where it is not set.
         keepalive_s: how long an idle connection is kept, seconds.
 
     Raises:
@@ -66,12 +67,12 @@ class OpenAIEndpoint:
         self,
         name: str,
         settings: EndpointSettings,
-        key: Callable[[], str | None] | None = None,
+        key: Callable[[], str | None],
         keepalive_s: float = KEEPALIVE_S,
     ) -> None:
         self.name = name
         self._settings = settings
-        self._key = key or (lambda: os.environ.get(settings.key_env) if settings.key_env else None)
+        self._key = key
         base = _base_url(name, settings.base_url)
         self._completions = _below(base, "chat/completions")
         self._models = _below(base, "models")
@@ -92,12 +93,8 @@ class OpenAIEndpoint:
         watch = self._watch()
         status, headers, raw = await self._exchange("POST", outgoing, watch)
         ended_s = perf_counter()
-        payload = _payload(outgoing.sender, raw)
         timings = watch.timings(ended_s, headers.get(_PROCESSING_HEADER), None, streamed=False)
-        response = whole_answer(payload, raw, timings, status)
-        if response is None:
-            raise outgoing.sender.failure("malformed", f"an answer without choices: {_quoted(raw)}")
-        return response
+        return reading(outgoing.sender, lambda: _whole(outgoing.sender, raw, timings, status))
 
     async def stream(self, request: WireRequest) -> AsyncGenerator[TextDelta | WireResponse, None]:
         """Send one request and yield its text as it comes, then exactly one WireResponse.
@@ -120,7 +117,7 @@ class OpenAIEndpoint:
             answer = StreamedAnswer()
             first_token_s = None
             async for event in self._events(response, outgoing.sender, watch):
-                text = answer.take(_payload(outgoing.sender, event), event)
+                text = reading(outgoing.sender, partial(_take, answer, outgoing.sender, event))
                 if first_token_s is None and answer.has_tokens:
                     first_token_s = perf_counter()
                 if text:
@@ -131,7 +128,7 @@ class OpenAIEndpoint:
             await drain(response)
             stated_ms = response.headers.get(_PROCESSING_HEADER)
             timings = watch.timings(ended_s, stated_ms, first_token_s, streamed=True)
-            yield answer.finish(timings, response.status)
+            yield reading(outgoing.sender, lambda: answer.finish(timings, response.status))
         finally:
             response.close()  # of no effect where the body was read to its end: the connection is kept then
 
@@ -150,7 +147,7 @@ class OpenAIEndpoint:
         if not isinstance(rows, list):
             raise sender.failure("malformed", f"a list of models was expected: {_quoted(raw)}")
         names = (row.get("id") if isinstance(row, Mapping) else row for row in rows)
-        return tuple(name for name in names if isinstance(name, str))
+        return tuple(name for name in map(name_of, names) if name is not None)
 
     async def aclose(self) -> None:
         """Close kept connections; a second call does nothing."""
@@ -182,7 +179,7 @@ class OpenAIEndpoint:
             if not (name.isprintable() and value.isprintable()):
                 raise sender.failure("rejected", f"nothing was sent: header {name!r} has a control character in it")
         try:
-            body = request_body(request, self._settings.extra, streamed=streamed)
+            body = request_body(request, streamed=streamed)
         except ValueError as error:
             failure = sender.failure("rejected", f"nothing was sent: {error}")
         else:
@@ -203,7 +200,7 @@ class OpenAIEndpoint:
         else:
             self._check(response, raw, outgoing)
             if raw is None:
-                raise outgoing.sender.failure("malformed", f"an answer longer than {MOST_BODY_BYTES} bytes")
+                raise _too_long(outgoing.sender)
             return response.status, response.headers, raw
         raise failure  # outside the handler: the cause may carry the request's headers
 
@@ -235,16 +232,17 @@ class OpenAIEndpoint:
 
     async def _unstreamed(self, response: aiohttp.ClientResponse, sender: Sender, watch: Watch) -> WireResponse:
         """Return the answer of a server that sent one JSON object in place of a stream."""
-        parts: list[bytes] = []
-        while part := await self._read(response, sender, watch, _now() + self._settings.read_timeout_s):
-            parts.append(part)
-        raw = b"".join(parts)
-        payload = _payload(sender, raw)
-        timings = watch.timings(perf_counter(), response.headers.get(_PROCESSING_HEADER), None, streamed=False)
-        whole = whole_answer(payload, raw, timings, response.status)
-        if whole is None:
-            raise sender.failure("malformed", f"an answer without choices: {_quoted(raw)}")
-        return whole
+        try:
+            async with asyncio.timeout(self._settings.read_timeout_s):
+                raw = await read_bounded(response, MOST_BODY_BYTES)
+        except Exception as error:  # noqa: BLE001 - as above
+            failure = broken(sender, error, watch)
+        else:
+            if raw is None:
+                raise _too_long(sender)
+            timings = watch.timings(perf_counter(), response.headers.get(_PROCESSING_HEADER), None, streamed=False)
+            return reading(sender, lambda: _whole(sender, raw, timings, response.status))
+        raise failure
 
     async def _events(
         self, response: aiohttp.ClientResponse, sender: Sender, watch: Watch
@@ -252,10 +250,13 @@ class OpenAIEndpoint:
         """Yield the data of each event up to the end marker; a stream that ends without it raises."""
         buffer = EventBuffer(MOST_EVENT_BYTES)
         deadline = _now() + self._settings.read_timeout_s
-        has_seen_finish = False
+        size, has_seen_finish = 0, False
         while True:
             chunk = await self._read(response, sender, watch, deadline)
-            for event in buffer.feed(chunk) if chunk else buffer.end():
+            size += len(chunk)
+            if size > MOST_STREAM_BYTES:
+                raise sender.failure("malformed", f"a stream longer than {MOST_STREAM_BYTES} bytes")
+            for event in reading(sender, partial(tuple, buffer.feed(chunk) if chunk else buffer.end())):
                 if event == DONE:
                     return
                 has_seen_finish = has_seen_finish or b'"finish_reason":"' in event.replace(b" ", b"")
@@ -300,7 +301,7 @@ def _base_url(name: str, text: str | None) -> URL:
 
 
 def _below(base: URL, path: str) -> URL:
-    return base.with_path(f"{base.raw_path.rstrip('/')}/{path}", encoded=True, keep_query=True)
+    return base.with_path(f"{base.raw_path.rstrip('/')}/{path}", encoded=True)
 
 
 def _headers(key: str | None, more: Mapping[str, str]) -> dict[str, str]:
@@ -315,9 +316,26 @@ def _headers(key: str | None, more: Mapping[str, str]) -> dict[str, str]:
 
 def _json(raw: bytes) -> Any:
     try:
-        return json.loads(raw)
-    except (ValueError, RecursionError):
+        return parse(raw)
+    except ValueError:
         return None
+
+
+def _too_long(sender: Sender) -> EndpointError:
+    return sender.failure("malformed", f"an answer longer than {MOST_BODY_BYTES} bytes")
+
+
+def _whole(sender: Sender, raw: bytes, timings: Timings, status: int) -> WireResponse:
+    """Return the response of a 2xx answer that was not streamed, or raise the error it is."""
+    response = whole_answer(_payload(sender, raw), raw, timings, status)
+    if response is None:
+        raise sender.failure("malformed", f"an answer without choices: {_quoted(raw)}")
+    return response
+
+
+def _take(answer: StreamedAnswer, sender: Sender, event: bytes) -> str:
+    """Return the text that an event adds to an answer, or raise the error it is."""
+    return answer.take(_payload(sender, event), event)
 
 
 def _payload(sender: Sender, raw: bytes) -> Mapping[str, Any]:

@@ -37,8 +37,8 @@ class WireRequest:
     Args:
         model: the id the endpoint knows the model by.
         messages: OpenAI-style messages.
-        parameters: further body fields as they stand: max_tokens, temperature, response_format, tools, tool_choice,
-            and any vendor's extra (thinking, reasoning_effort …); they win over nothing and are passed through.
+        parameters: every further body field, as it stands: max_tokens, temperature, response_format, tools,
+            tool_choice, and any vendor's extra (thinking, reasoning_effort …), those set for the endpoint included.
         headers: further HTTP headers; never logged.
     """
 
@@ -72,13 +72,15 @@ class WireResponse:
     Args:
         text: the answer's text; empty where the model only called tools.
         message: the assistant message as given (role, content, tool_calls …).
-        served_model: the model's name in the answer; None where the upstream named none.
+        served_model: the model's name in the answer; None where the upstream named none. This name and the three
+            below are cut to 200 characters, and "?" stands for what cannot be printed.
         upstream_id: the upstream's id; not unique, may be None.
         finish_reason: "stop", "length", "tool_calls" …, or None.
-        usage: the usage in disjoint buckets; None where none was reported.
+        usage: the usage in disjoint buckets; None where none was reported, or none that can be right.
         usage_error: why a reported usage was refused; None otherwise.
         raw_usage: the upstream's usage object as it came.
-        reported_cost_usd: the cost the upstream itself states (OpenRouter `usage.cost`), or None.
+        reported_cost_usd: the cost the upstream itself states (OpenRouter `usage.cost`, with what the user's own key
+            is billed for), or None.
         service_tier: the tier the upstream says it served, or None.
         timings: where the time went.
         http_status: the HTTP status.

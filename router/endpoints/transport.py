@@ -8,6 +8,7 @@ turned out closed, and a POST is none of them (RFC 9110, 9.2.2); redirects are n
 from __future__ import annotations
 
 import asyncio
+import re
 import urllib.request
 from time import perf_counter
 from types import SimpleNamespace
@@ -20,6 +21,7 @@ from router.endpoints.protocol import Timings
 from router.errors import EndpointError
 
 _IDLE_TAIL_S = 0.05
+_MILLISECONDS = re.compile(r"[0-9]{1,9}")
 
 
 class Watch:
@@ -76,7 +78,7 @@ class Watch:
         """
         latency_us = _us(ended_s - self.started_s)
         waited_us = _us(self.answered_s - self.sent_s)
-        if stated_ms is not None and stated_ms.strip().isdecimal():
+        if stated_ms is not None and _MILLISECONDS.fullmatch(stated_ms.strip()):
             waited_us = int(stated_ms) * 1000
         inference_us = min(waited_us + (_us(ended_s - self.answered_s) if streamed else 0), latency_us)
         ttft_us = None if first_token_s is None else _us(first_token_s - self.started_s)
@@ -206,7 +208,7 @@ async def drain(response: aiohttp.ClientResponse) -> None:
         async with asyncio.timeout(_IDLE_TAIL_S):
             while await response.content.readany():
                 pass
-    except (aiohttp.ClientError, OSError):
+    except Exception:  # noqa: BLE001 - the answer is whole; whatever is wrong behind it costs the connection alone
         response.close()
 
 

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 import pytest
 from multidict import CIMultiDict
 
-from router.endpoints.failures import Sender, from_error_object, from_status, retry_after_s, secrets_in
+from router.endpoints.failures import Sender, from_error_object, from_status, reading, retry_after_s, secrets_in
 from router.endpoints.protocol import ERROR_KINDS
+from router.errors import EndpointError
 
 NOW = datetime(2026, 10, 21, 7, 28, 0, tzinfo=UTC)
 KEY = "sk-planted-0123456789abcdef"
@@ -139,3 +140,32 @@ def test_a_refused_key_says_which_variable_to_mend() -> None:
 )
 def test_error_objects_inside_an_answer(error: object, kind: str) -> None:
     assert from_error_object(SENDER, error).kind == kind
+
+
+@pytest.mark.parametrize("stumble", [TypeError, RecursionError, OverflowError, MemoryError, AssertionError])
+def test_whatever_reading_stumbles_over_is_a_malformed_answer(stumble: type[Exception]) -> None:
+    def read() -> str:
+        raise stumble(f"at {KEY}")
+
+    with pytest.raises(EndpointError, match="an answer that cannot be read") as caught:
+        reading(SENDER, read)
+    assert (caught.value.kind, caught.value.possibly_billed) == ("malformed", True)
+    assert KEY not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
+def test_reading_passes_on_what_is_read_and_our_own_errors() -> None:
+    error = SENDER.failure("rate_limited", "slow down")
+
+    def read() -> str:
+        raise error
+
+    assert reading(SENDER, lambda: 5) == 5
+    with pytest.raises(EndpointError) as caught:
+        reading(SENDER, read)
+    assert caught.value is error
+
+
+def test_a_page_in_place_of_a_message_is_read_as_its_text() -> None:
+    page = "<html><style>p { color: red }</style><SCRIPT>if (a < b) {}</SCRIPT><p>Bad <b>gateway</b></p> a < b"
+    assert "HTTP 502: Bad gateway a < b" in str(from_status(SENDER, 502, {}, page, NOW))

@@ -129,6 +129,7 @@ async def test_the_served_name_and_an_absent_usage_come_through(sandbox: Sandbox
     *_, streamed = [item async for item in box.stream(ask("is-silent"))]
     assert isinstance(streamed, WireResponse)
     assert (silent.usage, streamed.usage) == (None, None), "an estimate of litellm's is no report of the upstream"
+    assert silent.usage_error == "usage: reports no token at all", "litellm writes zeros"
 
 
 async def test_a_consumer_that_leaves_closes_the_connection(sandbox: Sandbox) -> None:

@@ -16,8 +16,8 @@ TIMINGS = Timings(1)
 ASK = ({"role": "user", "content": "hi"},)
 
 
-def written(request: WireRequest, extra: dict[str, Any] | None = None, *, streamed: bool = False) -> Any:
-    return json.loads(request_body(request, extra or {}, streamed=streamed))
+def written(request: WireRequest, *, streamed: bool = False) -> Any:
+    return json.loads(request_body(request, streamed=streamed))
 
 
 def streamed(*chunks: dict[str, Any]) -> tuple[WireResponse, str]:
@@ -41,14 +41,13 @@ def answer(**more: Any) -> dict[str, Any]:
     return {"id": "c1", "model": "m", "choices": [choice], **more}
 
 
-def test_parameters_pass_through_and_win_over_the_endpoints_extra_but_not_over_the_model() -> None:
+def test_parameters_pass_through_but_do_not_win_over_the_model() -> None:
     tools = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
     parameters = {"temperature": 0, "tools": tools, "thinking": {"budget": 5}, "model": "other", "stream": True}
-    assert written(WireRequest("m", ASK, parameters), {"temperature": 1, "provider": "x"}) == {
+    assert written(WireRequest("m", ASK, parameters)) == {
         "temperature": 0,
         "tools": tools,
         "thinking": {"budget": 5},
-        "provider": "x",
         "model": "m",
         "messages": list(ASK),
     }
@@ -68,7 +67,7 @@ def test_any_text_can_be_sent() -> None:
 @pytest.mark.parametrize("value", [float("nan"), object(), {1, 2}])
 def test_what_json_cannot_write_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match=r"JSON|Out of range"):
-        request_body(WireRequest("m", ASK, {"temperature": value}), {}, streamed=False)
+        request_body(WireRequest("m", ASK, {"temperature": value}), streamed=False)
 
 
 def test_a_whole_answer() -> None:
@@ -104,6 +103,41 @@ def test_usage_that_contradicts_itself_is_told_and_not_used() -> None:
     assert response.usage is None
     assert response.usage_error
     assert response.raw_usage == usage
+
+
+@pytest.mark.parametrize(
+    "zeros",
+    [
+        {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
+        {"prompt_tokens": 0, "completion_tokens": 0, "prompt_tokens_details": {"cached_tokens": 0}},
+    ],
+)
+def test_a_usage_without_any_token_is_none(zeros: dict[str, Any]) -> None:
+    """No answer takes no input, so zeros stand for what the upstream does not know, and are never a cost of 0."""
+    last, _ = streamed(delta(content="x"), {"choices": [], "usage": zeros})
+    for response in (whole(answer(usage=zeros)), last):
+        assert (response.usage, response.usage_error) == (None, "usage: reports no token at all")
+        assert response.raw_usage == zeros
+
+
+@pytest.mark.parametrize("count", [10**12 + 1, 9 * 10**18])
+def test_a_count_that_no_request_has_is_told_and_not_used(count: int) -> None:
+    response = whole(answer(usage={"prompt_tokens": count, "completion_tokens": 1}))
+    assert response.usage is None
+    assert "up to 1000000000000 is allowed" in str(response.usage_error)
+
+
+def test_a_cost_with_the_users_own_key_counts_what_the_vendor_bills() -> None:
+    """OpenRouter's fee of 0.05 and the vendor's 1.2."""
+    usage = {
+        "prompt_tokens": 1,
+        "completion_tokens": 1,
+        "cost": 0.05,
+        "is_byok": True,
+        "cost_details": {"upstream_inference_cost": 1.2},
+    }
+    assert whole(answer(usage=usage)).reported_cost_usd == Decimal("1.25")
+    assert streamed({"choices": [], "usage": usage})[0].reported_cost_usd == Decimal("1.25")
 
 
 @pytest.mark.parametrize(

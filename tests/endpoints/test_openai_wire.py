@@ -10,9 +10,13 @@ import socket
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, aclosing, asynccontextmanager
+from decimal import Decimal
 from typing import Any
 
+import hypothesis
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pricing.usage import Usage
 from router.endpoints import open_endpoint
@@ -201,14 +205,14 @@ async def test_a_streams_connection_is_kept_too() -> None:
 async def test_what_is_sent() -> None:
     raw = Raw(says(http(json.dumps(ANSWER).encode())))
     request = WireRequest("m", ASK.messages, {"temperature": 0}, {"Idempotency-Key": "k1", "X-Title": "t"})
-    async with raw.running() as url, opened(f"{url}/?api-version=7", extra={"provider": "p"}) as endpoint:
+    async with raw.running() as url, opened(f"{url}/", extra={"provider": "the caller's"}) as endpoint:
         await endpoint.send(request)
     head, body = raw.requests[0].split(b"\r\n\r\n")
     lines = head.decode().lower().split("\r\n")
-    assert lines[0] == "post /v1/chat/completions?api-version=7 http/1.1"
+    assert lines[0] == "post /v1/chat/completions http/1.1"
     assert f"authorization: bearer {KEY}" in lines
     assert "idempotency-key: k1" in lines
-    assert json.loads(body) == {"provider": "p", "temperature": 0, "model": "m", "messages": list(ASK.messages)}
+    assert json.loads(body) == {"temperature": 0, "model": "m", "messages": list(ASK.messages)}
 
 
 @pytest.mark.parametrize("size", [1, 7, 4096])
@@ -447,6 +451,266 @@ async def test_a_body_beyond_all_bounds_is_given_up() -> None:
     assert (error.kind, error.status) == ("server_error", 500)
 
 
+# Answers that nobody would write in good faith ----------------------------------------------------------------------
+
+NESTED = b"[" * 60_000
+TOO_LONG = 64 * 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        pytest.param(NESTED, "HTTP 500: [[[", id="nested without end"),
+        pytest.param(b'{"error": {"message": ' + b"[" * 500 + b"]" * 500 + b"}}", "HTTP 500", id="nested deep"),
+        pytest.param(b'{"error": {"code": ' + b"9" * 5000 + b"}}", "HTTP 500", id="a number of 5,000 digits"),
+        pytest.param(b"<" * 60_000, "HTTP 500", id="tags without end"),
+        pytest.param(b"<style " * 9_000, "HTTP 500", id="styles without end"),
+    ],
+)
+async def test_an_error_body_of_any_content_has_the_kind_of_its_status(body: bytes, said: str) -> None:
+    started = asyncio.get_running_loop().time()
+    for error in (
+        (await failing_send(says(http(body, "500 Oops"))))[0],
+        (await failing_stream(says(http(body, "500 Oops"))))[0],
+    ):
+        assert (error.kind, error.status, error.possibly_billed) == ("server_error", 500, True)
+        assert said in str(error)
+        assert len(str(error)) < 400
+    assert asyncio.get_running_loop().time() - started < 2, "read in linear time"
+
+
+@pytest.mark.parametrize(
+    "code", [b'"' + b"5" * 5000 + b'"', b"5" * 4000, b'"\xd9\xa4\xd9\xa2\xd9\xa9"', b"[[]]", b"1e999"]
+)
+async def test_an_error_object_with_a_code_that_is_none(code: bytes) -> None:
+    inside = b'{"error": {"message": "boom", "code": %b}}' % code
+    sent, _ = await failing_send(says(http(inside)))
+    streamed, _, _ = await failing_stream(says(STREAM_HEAD, *chunked(b"data: " + inside + b"\n\n", 4096)))
+    for error in (sent, streamed):
+        assert (error.kind, error.possibly_billed) == ("server_error", True)
+        assert "boom" in str(error)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        f"openai-processing-ms: {'9' * 5000}",
+        "openai-processing-ms: 99999999999999999999",
+        "openai-processing-ms: -5",
+    ],
+)
+async def test_a_stated_duration_that_cannot_be_is_passed_over(header: str) -> None:
+    raw = Raw(says(http(json.dumps(ANSWER).encode(), headers=f"Content-Type: application/json\r\n{header}\r\n")))
+    async with raw.running() as url, opened(url) as endpoint:
+        for response in (await endpoint.send(ASK), (await collect(endpoint))[1]):
+            timings = response.timings
+            assert timings.network_us + timings.inference_us == timings.latency_us < 2_000_000
+
+
+@pytest.mark.parametrize(
+    ("wait", "wait_s"),
+    [
+        ("Thu, 21 Oct 1999 07:28:30 +" + "9" * 30, None),
+        ("Thu, 21 Oct 1999 07:28:30 +" + "9" * 5000, 0.0),  # read as a past date without an offset
+        ("21 Oct " + "9" * 30 + " 07:28:30 GMT", None),
+        ("21 Oct 1999 07:28:99999999999999999 GMT", None),
+        ("21 Oct 1999 07:28:0 +2999999999999", None),
+        ("9" * 5000, None),
+    ],
+)
+async def test_a_wait_that_cannot_be_is_none(wait: str, wait_s: float | None) -> None:
+    error, _ = await failing_send(says(http(b"", "429 Slow down", f"Retry-After: {wait}\r\n")))
+    assert (error.kind, error.retry_after_s) == ("rate_limited", wait_s)
+
+
+def piece(**fields: Any) -> bytes:
+    return event({"id": "c1", "model": "m", "choices": [{"index": 0, "delta": fields}]})
+
+
+@pytest.mark.parametrize("index", [[0], {"a": 0}, [], {}, True, 0.5, "0"])
+async def test_a_tool_call_with_an_index_that_is_none(index: object) -> None:
+    body = b"".join(
+        piece(tool_calls=[{"index": index, "function": {"name": "f", "arguments": part}}]) for part in ('{"x"', ":1}")
+    )
+    raw = Raw(says(STREAM_HEAD, *chunked(body + FINISH + DONE, 4096), b"0\r\n\r\n"))
+    async with raw.running() as url, opened(url) as endpoint:
+        _, response = await collect(endpoint)
+    (call,) = response.message["tool_calls"]
+    assert call["function"] == {"name": "f", "arguments": '{"x":1}'}
+
+
+async def test_a_field_that_changes_its_type_in_mid_stream() -> None:
+    body = piece(details=5) + piece(details=[1]) + piece(details=[2]) + text_event("a") + DONE
+    raw = Raw(says(STREAM_HEAD, *chunked(body, 4096), b"0\r\n\r\n"))
+    async with raw.running() as url, opened(url) as endpoint:
+        assert (await collect(endpoint))[1].message["details"] == [1, 2]
+
+
+async def test_a_usage_with_a_cost_in_a_choice_that_is_not_the_first() -> None:
+    usage = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5, "cost": 0.25}
+    choices = [{"index": 1, "delta": {}}, {"index": 0, "delta": {"content": "a"}, "usage": usage}]
+    body = event({"choices": choices}) + DONE
+    raw = Raw(says(STREAM_HEAD, *chunked(body, 4096), b"0\r\n\r\n"))
+    async with raw.running() as url, opened(url) as endpoint:
+        text, response = await collect(endpoint)
+    assert (text, response.reported_cost_usd) == ("a", Decimal("0.25"))
+    assert response.usage == Usage(uncached_input_tokens=3, plain_output_tokens=2)
+
+
+@pytest.mark.parametrize("cost", ["1e30", "1e99999", "1e99999999999999999999", "NaN", "-1", "Infinity", "1e-99999"])
+async def test_a_stated_cost_that_cannot_be_is_none(cost: str) -> None:
+    usage = f'{{"prompt_tokens": 3, "completion_tokens": 2, "cost": {cost}}}'
+    whole = json.dumps({**ANSWER, "usage": "?"}).replace('"?"', usage).encode()
+    streamed = text_event("a") + b'data: {"choices": [], "usage": %b}\n\n' % usage.encode() + DONE
+    for script in (says(http(whole)), says(STREAM_HEAD, *chunked(streamed, 4096), b"0\r\n\r\n")):
+        raw = Raw(script)
+        async with raw.running() as url, opened(url) as endpoint:
+            _, response = await collect(endpoint)
+        assert response.reported_cost_usd is None
+        assert response.usage == Usage(uncached_input_tokens=3, plain_output_tokens=2)
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        pytest.param(
+            says(STREAM_HEAD, *chunked(b"data: " + b"x" * (17 * 1024 * 1024), 1 << 20)),
+            "an event is longer than 16777216 bytes",
+            id="a line",
+        ),
+        pytest.param(
+            says(STREAM_HEAD, *chunked(text_event("x" * (1 << 20)), 2 << 20) * 65),
+            f"longer than {TOO_LONG} characters",
+            id="a text",
+        ),
+        pytest.param(
+            says(STREAM_HEAD, *chunked(piece(reasoning="x" * (1 << 20)), 2 << 20) * 65),
+            f"longer than {TOO_LONG} characters",
+            id="reasoning",
+        ),
+        pytest.param(
+            says(STREAM_HEAD, *chunked(piece(tool_calls=[{"function": {"arguments": "x" * (1 << 20)}}]), 2 << 20) * 65),
+            f"longer than {TOO_LONG} characters",
+            id="arguments",
+        ),
+        pytest.param(
+            says(STREAM_HEAD, *chunked(piece(details=["x" * (1 << 20)]), 2 << 20) * 65),
+            f"longer than {TOO_LONG} characters",
+            id="lists",
+        ),
+        pytest.param(
+            says(STREAM_HEAD, *chunked(event({"x": "x" * (1 << 20)}), 2 << 20) * 257),
+            "a stream longer than 268435456 bytes",
+            id="what is not kept",
+        ),
+        pytest.param(
+            says(
+                b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n",
+                *chunked(b" " * (1 << 20), 1 << 20) * 65,
+            ),
+            f"an answer longer than {TOO_LONG} bytes",
+            id="one object in place of a stream",
+        ),
+    ],
+)
+async def test_a_stream_beyond_all_bounds_is_given_up(script: Script, said: str) -> None:
+    error, _, _ = await failing_stream(script)
+    assert (error.kind, error.possibly_billed) == ("malformed", True)
+    assert said in str(error)
+
+
+async def test_one_object_in_place_of_a_stream_has_one_time_out() -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n"
+    started = asyncio.get_running_loop().time()
+    error, _, _ = await failing_stream(says(head, *[b" "] * 60, pause_s=0.05), read_timeout_s=0.3)
+    assert (error.kind, error.possibly_billed) == ("timeout", True)
+    assert asyncio.get_running_loop().time() - started < 2
+
+
+@pytest.mark.parametrize("drip", [b"x", b"data: x\n", b"event: ping\n\n"])
+async def test_bytes_that_make_no_event_are_silence(drip: bytes) -> None:
+    started = asyncio.get_running_loop().time()
+    script = says(STREAM_HEAD, *chunked(text_event("a"), 4096), *chunked(drip, 4096) * 60, pause_s=0.05)
+    error, text, _ = await failing_stream(script, read_timeout_s=0.3)
+    assert (error.kind, text) == ("timeout", "a")
+    assert asyncio.get_running_loop().time() - started < 2
+
+
+async def test_an_answer_nested_deep_is_malformed_though_python_could_read_it() -> None:
+    """What is kept must be written as JSON again, from wherever in the program."""
+    deep = {**ANSWER, "choices": [{"message": {"content": "a", "x": json.loads("[" * 150 + "]" * 150)}}]}
+    sent, _ = await failing_send(says(http(json.dumps(deep).encode())))
+    body = piece(content="a", x=json.loads("[" * 150 + "]" * 150)) + DONE
+    streamed, _, _ = await failing_stream(says(STREAM_HEAD, *chunked(body, 4096), b"0\r\n\r\n"))
+    assert [error.kind for error in (sent, streamed)] == ["malformed", "malformed"]
+
+
+async def test_names_are_cut_and_hold_nothing_that_cannot_be_printed() -> None:
+    """A line break, an escape, a bidi override, half a surrogate pair; a name of 300 signs."""
+    name = "m\n\x1b[31m\u202eX\ud800" + "y" * 300
+    clean = "m??[31m?X?" + "y" * 190
+    answer = {**ANSWER, "id": name, "model": name, "service_tier": name}
+    answer["choices"] = [{**ANSWER["choices"][0], "finish_reason": name}]  # type: ignore[dict-item]
+    chunk = {**answer, "choices": [{"index": 0, "delta": {"content": "yes"}, "finish_reason": name}]}
+    body = b"data: " + json.dumps(chunk).encode() + b"\n\n" + DONE
+    for script in (
+        says(http(json.dumps(answer).encode())),
+        says(STREAM_HEAD, *chunked(body, 4096), b"0\r\n\r\n"),
+    ):
+        raw = Raw(script)
+        async with raw.running() as url, opened(url) as endpoint:
+            _, found = await collect(endpoint)
+        assert {found.served_model, found.upstream_id, found.service_tier, found.finish_reason} == {clean}
+        assert len(clean) == 200
+    raw = Raw(says(http(json.dumps({"data": [{"id": name}]}).encode())))
+    async with raw.running() as url, opened(url) as endpoint:
+        assert await endpoint.models() == (clean,)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**20), 10**20) | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                (
+                    *("choices", "index", "delta", "message", "content", "tool_calls", "function", "name", "arguments"),
+                    *("id", "model", "finish_reason", "error", "code", "type", "text"),
+                    *("usage", "prompt_tokens", "completion_tokens", "cost", "cost_details", "is_byok"),
+                )
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=25,
+)
+
+
+@hypothesis.settings(max_examples=150, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+@given(st.lists(_JSON, min_size=1, max_size=3), _JSON, _JSON)
+def test_law_any_json_is_an_answer_or_an_endpoint_error(events: list[Any], delta: Any, usage: Any) -> None:
+    """Law: an endpoint raises nothing but `EndpointError`, and what may have been billed says so."""
+    events = [*events, {"choices": [{"index": 0, "delta": delta}], "usage": usage}]
+    whole = json.dumps({"choices": [{"message": delta}], "usage": usage}).encode()
+
+    async def tell(endpoint: OpenAIEndpoint) -> None:
+        try:
+            async for _ in endpoint.stream(ASK):
+                pass
+        except EndpointError as error:
+            assert error.kind == "malformed" or error.status == 200  # noqa: PT017 - it need not fail
+
+    async def run() -> None:
+        stream = says(STREAM_HEAD, *chunked(b"".join(map(event, events)) + DONE, 4096), b"0\r\n\r\n")
+        for script in (stream, says(http(whole)), says(http(json.dumps(events[0]).encode()))):
+            raw = Raw(script)
+            async with raw.running() as url, opened(url) as endpoint:
+                await tell(endpoint)
+
+    asyncio.run(run())
+
+
 # Leaving, keys, sessions ---------------------------------------------------------------------------------------------
 
 
@@ -506,7 +770,7 @@ async def test_the_key_is_read_from_its_variable_at_each_request(monkeypatch: py
 async def test_a_server_that_needs_no_key_is_sent_none() -> None:
     raw = Raw(says(http(json.dumps(ANSWER).encode())))
     async with raw.running() as url:
-        endpoint = OpenAIEndpoint("box", EndpointSettings(base_url=url))
+        endpoint = open_endpoint("box", EndpointSettings(base_url=url))
         await endpoint.send(ASK)
         await endpoint.aclose()
     assert b"authorization" not in raw.requests[0].lower()
@@ -553,7 +817,7 @@ async def test_a_header_with_a_line_break_is_refused() -> None:
 @pytest.mark.parametrize("base_url", [None, "", "localhost:8080/v1", "ftp://h/v1", "http://", "http://u:p@h/v1"])
 def test_a_base_url_that_cannot_be_used(base_url: str | None) -> None:
     with pytest.raises(ConfigError, match=r"endpoints\.box\.base_url") as caught:
-        OpenAIEndpoint("box", EndpointSettings.model_construct(base_url=base_url))
+        OpenAIEndpoint("box", EndpointSettings.model_construct(base_url=base_url), key=lambda: None)
     assert "u:p" not in str(caught.value)
 
 
@@ -575,7 +839,7 @@ async def test_lists_of_models(body: bytes, names: tuple[str, ...]) -> None:
 def test_one_endpoint_serves_one_event_loop_after_the_other(recwarn: pytest.WarningsRecorder) -> None:
     async def once(endpoint: OpenAIEndpoint) -> str:
         async with Sandbox(port=0) as sandbox:
-            moved = OpenAIEndpoint("box", EndpointSettings(base_url=sandbox.base_url))
+            moved = OpenAIEndpoint("box", EndpointSettings(base_url=sandbox.base_url), key=lambda: None)
             await moved.send(ASK)
             await moved.aclose()
             await moved.aclose()
@@ -583,7 +847,7 @@ def test_one_endpoint_serves_one_event_loop_after_the_other(recwarn: pytest.Warn
             await endpoint.send(ASK)
         return moved.name
 
-    endpoint = OpenAIEndpoint("box", EndpointSettings(base_url="http://127.0.0.1:9/v1"))
+    endpoint = OpenAIEndpoint("box", EndpointSettings(base_url="http://127.0.0.1:9/v1"), key=lambda: None)
     for _ in range(3):
         assert asyncio.run(once(endpoint)) == "box"
     asyncio.run(endpoint.aclose())

@@ -93,11 +93,28 @@ def test_eight_processes_open_the_same_fresh_file_at_once(url: str) -> None:
 def test_an_upgrade_that_fails_leaves_nothing_behind(url: str) -> None:
     engine = make_engine(parse_url(url))
     with for_writing(engine).begin() as connection:
+        connection.exec_driver_sql(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL)")
         connection.exec_driver_sql("CREATE TABLE attempts (mine TEXT)")  # the last table made: all others come before
     with pytest.raises(LedgerError, match="cannot set up: table attempts already exists"):
         upgrade(engine)
-    assert sa.inspect(engine).get_table_names() == ["attempts"]
+    assert sa.inspect(engine).get_table_names() == ["attempts", VERSION_TABLE]
     engine.dispose()
+
+
+@pytest.mark.parametrize("made", ["CREATE TABLE attempts (mine TEXT)", "CREATE TABLE shop (mine TEXT)"])
+def test_another_programs_database_is_refused_and_left_as_it_is(tmp_path: Path, made: str) -> None:
+    path = tmp_path / "shop.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute(made)
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(
+        LedgerError, match=r"is another program's, with a table '(attempts|shop)'; nothing was"
+    ) as caught:
+        open_ledger(f"sqlite:///{path}")
+    assert caught.value.hint == "set ROUTER_DATABASE_URL to a file of its own"
+    assert path.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["shop.db"]
 
 
 def test_a_newer_database_is_refused_and_left_as_it_is(url: str) -> None:
@@ -129,6 +146,8 @@ def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(tmp_path: Path)
         ("mysql://root:secret@host/db", "'mysql' is not supported; sqlite:///PATH and postgresql"),
         ("sqlite+aiosqlite:///x.db", r"'sqlite\+aiosqlite' is not supported"),
         ("sqlite://", "a SQLite ledger is a file"),
+        ("sqlite:///~no-such-user/x.db", "'~no-such-user/x.db' has no home folder to begin in"),
+        ("sqlite:///a\0b.db", "it holds a character that cannot be printed"),
         ("sqlite:///:memory:", "a SQLite ledger is a file"),
         ("sqlite://host/x.db", "a SQLite ledger is a file"),
         ("postgresql://user:secret@host:port/db", "what follows postgresql:// cannot be read"),

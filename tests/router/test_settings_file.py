@@ -278,6 +278,65 @@ ONE_FAULT = [
         "[endpoints.openai]\nbase_url = 'localhost'",
         "router.toml:2: endpoints.openai.base_url is not shown here; it should be a URL, like https://api.example.com/v1",
     ),
+    *(
+        (
+            f"[endpoints.openai]\nbase_url = '{url}'",
+            f"router.toml:2: endpoints.openai.base_url is not shown here; it should {said}",
+        )
+        for url, said in (
+            ("http:///v1", "be a URL"),
+            ("http://[::1/v1", "be a URL"),
+            ("http://host:99999/v1", "be a URL"),
+            ("http://host:0/v1", "be a URL"),
+            ("http://host:many/v1", "be a URL"),
+            ("http://:80/v1", "be a URL"),
+            ("ftp://host/v1", "be a URL"),
+            ("http://host/v 1", "be a URL"),
+            ("http://host\\\\v1", "be a URL"),
+            ("http://user@host/v1", "hold no user or password"),
+            ("http://host/v1?api_key=x", "hold no query"),
+            ("http://host/v1?", "hold no query"),
+            ("http://host/v1#x", "hold no query"),
+            ("http://host/v1/chat/completions/", "end before /chat/completions"),
+        )
+    ),
+    (
+        "[endpoints.\"\"]\nbase_url = 'http://host/v1'",
+        "router.toml:1: endpoints.\"\" is ''; it should be a name, not blank",
+    ),
+    ("aliases = { ' ' = 'gpt-4.1' }", "router.toml:1: aliases.\" \" is ' '; it should be a name, not blank"),
+    ("aliases = { a = '' }", "router.toml:1: aliases.a is ''; it should be a name, not blank"),
+    ("x = " + "[" * 3000, "router.toml: is nested too deeply to be read"),
+    ("x = " + "1" * 5000, "router.toml: holds a number that is too long to be read"),
+    ("x = 1e" + "9" * 30, "router.toml: holds a number that is too long to be read"),
+    (
+        "[swarm]\nmax_steps = 0x" + "f" * 5000,
+        "router.toml:2: swarm.max_steps is a number of more than 60 digits; it should be less than or equal to",
+    ),
+    (
+        "[retry]\nmax_s = 1e300",
+        "router.toml:2: retry.max_s is 1E+300; it should be less than or equal to 86400",
+    ),
+    (
+        "[endpoints.openai]\nsettlement = { currency = 'CNY', rate = 1e9999999 }",
+        "router.toml:2: endpoints.openai.settlement.rate is 1E+9999999; it should be a number from 1e-9 to 1e9",
+    ),
+    (
+        "[endpoints.openai]\nsettlement = { currency = 'CNY', rate = 1e-10 }",
+        "router.toml:2: endpoints.openai.settlement.rate is 1E-10; it should be a number from 1e-9 to 1e9",
+    ),
+    (
+        "[endpoints.openai]\ndiscount_share = 1e-9999999",
+        "router.toml:2: endpoints.openai.discount_share is 1E-9999999; it should have no more than 28 decimal places",
+    ),
+    (
+        "[[fx.rates]]\npair = 'CNY/USD'\nrate = 1e9999999\nstarts = 2026-10-01",
+        "router.toml:3: fx.rates[0].rate is 1E+9999999; it should be a number from 1e-9 to 1e9",
+    ),
+    (
+        "[[endpoints.openai.credits]]\nkind = 'free'\namount = 1e9999999\ncurrency = 'USD'\nstarts = 2026-10-01",
+        "router.toml:3: endpoints.openai.credits[0].amount is 1E+9999999; it should have no more than 30 digits",
+    ),
     (
         "[endpoints.openai]\ndiscount_share = 85",
         "router.toml:2: endpoints.openai.discount_share is 85; it should be less than or equal to 1",
@@ -322,7 +381,7 @@ ONE_FAULT = [
     ),
     (
         "[[fx.rates]]\npair = 'CNY/USD'\nrate = 0\nstarts = 2026-10-01",
-        "router.toml:3: fx.rates[0].rate is 0; it should be greater than 0",
+        "router.toml:3: fx.rates[0].rate is 0; it should be a number from 1e-9 to 1e9",
     ),
     ("[fx]\nmax_age = 3", "router.toml:2: fx.max_age does not exist; did you mean max_age_days?"),
     (
@@ -373,6 +432,29 @@ def test_a_secret_in_the_file_is_refused_and_never_shown(tmp_path: Path, text: s
         load(tmp_path, text)
     assert PLANTED not in f"{caught.value}{caught.value.hint}{caught.value.faults!r}"
     assert caught.value.faults[0].line in (1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://me:hunter2@host/db", "postgresql://me@host/db?password=hunter2", "postgres://:hunter2@host"]
+)
+def test_a_database_password_in_the_file_is_refused_and_never_shown(tmp_path: Path, url: str) -> None:
+    (fault,) = faults_of(tmp_path, f"[database]\nurl = '{url}'")
+    said = "would put a secret into the file; set ROUTER_DATABASE_URL in the environment or in .env"
+    assert fault == f"router.toml:2: database.url {said}"
+    assert load(tmp_path, "[database]\nurl = 'postgresql://me@host:5432/db'").database.url is not None
+
+
+def test_a_zero_is_plain_whatever_its_exponent(tmp_path: Path) -> None:
+    text = "[endpoints.openai]\ndiscount_share = 0e9999999\nmarkup_share = 0e9999999\n"
+    endpoint = load(tmp_path, text).endpoints["openai"]
+    assert [str(endpoint.discount_share), str(endpoint.markup_share)] == ["0", "0"]
+
+
+def test_a_home_that_does_not_exist_is_no_crash(tmp_path: Path) -> None:
+    (fault,) = faults_of(tmp_path, "price_files = ['~no-such-user/prices']")
+    assert fault.startswith("router.toml:1: price_files[0] is '~no-such-user/prices'; no such file or folder")
+    with pytest.raises(ConfigError, match=r"ROUTER_CONFIG: '~no-such-user/x\.toml' is no file"):
+        load_settings(tmp_path, {"ROUTER_CONFIG": "~no-such-user/x.toml"})
 
 
 def test_names_of_users_own_are_no_secrets(tmp_path: Path) -> None:
