@@ -234,6 +234,11 @@ def _holds_for_tier(tier: str | None, served: _Served) -> bool:
     return tier is None or tier == served.service_tier
 
 
-def _rank(row: PriceRow) -> tuple[int, int]:
-    bound = row.conditions.boundary
-    return (row.conditions.specificity, -1 if bound is None else bound)
+def _rank(row: PriceRow) -> tuple[int, int, bool]:
+    """Rank a row: what was served (tier, batch, region) first, then the context tier, then the clock.
+
+    A context tier moves the whole request, at peak hours too: a clock alone never hides it.
+    """
+    conditions = row.conditions
+    bound = conditions.boundary
+    return (conditions.specificity - conditions.timed, -1 if bound is None else bound, conditions.timed)

@@ -89,12 +89,12 @@ def attempts_from_anthropic(payload: Report) -> tuple[AttemptUsage, ...] | None:
 
 def _attempts(report: Counts) -> tuple[AttemptUsage, ...]:
     entries = report.parts("iterations")
-    read = [AttemptUsage(entry.text("model"), _message(entry)) for entry in entries]
+    answered = [entry for entry in entries if entry.count("output_tokens")]  # one without output is not billed
+    billed = [AttemptUsage(entry.text("model"), _message(entry)) for entry in answered]
     _check_split(report, entries)
-    billed = [attempt for attempt in read if attempt.usage.output_tokens]
     searches = _searches(report)
-    if searches and not any(attempt.usage.web_searches for attempt in read):
-        last = billed.pop() if billed else AttemptUsage(read[-1].model, Usage())
+    if searches and not any(attempt.usage.web_searches for attempt in billed):
+        last = billed.pop() if billed else AttemptUsage(entries[-1].text("model"), Usage())
         billed.append(AttemptUsage(last.model, last.usage + Usage(web_searches=searches)))
     return tuple(billed)
 

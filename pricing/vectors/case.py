@@ -15,14 +15,13 @@ from functools import reduce
 from typing import Any
 
 from pricing.cost import Cost, price_call
-from pricing.errors import PricingError, UnknownModel, UsageError
+from pricing.errors import PricingError, UsageError
 from pricing.extract import EXTRACTORS, AttemptUsage, extract_attempts, last_per_message, served_tier
 from pricing.fx import FxTable, operator_rate
-from pricing.load import load_catalog
 from pricing.money import EXACT, plain
 from pricing.prices import UNITS, PriceSet
 from pricing.vectors.file import Vector
-from pricing.vectors.prices import LIST, price_set_of, read_amount, read_instant
+from pricing.vectors.prices import price_set_of, read_amount, read_instant
 
 _NOW = datetime(2026, 11, 30, tzinfo=UTC)
 """The instant of a case that names none."""
@@ -74,6 +73,8 @@ def _compare(vector: Vector) -> Iterator[str]:
     if not _equal(expected, total):
         yield f"total: expected {_text(expected)}, got {_text(total)}{unread or why}"
     lines = _lines(priced)
+    if expected is None and not vector.get("expected_lines"):
+        lines = {}  # where the total is unknown, what could be priced of it is no part of the answer
     if not _same_lines(vector.get("expected_lines", {}), lines):
         yield f"lines: expected {_shown(vector['expected_lines'])}, got {_shown(_by_component(lines))}"
     if "expected_total_repeated" in vector:
@@ -123,23 +124,16 @@ def _prices(vector: Vector, model: str, served: str) -> PriceSet | None:
 
 
 def _exists(model: str, vector: Vector) -> bool:
-    """Return whether a catalogue of the given ids has the model, as the engine's own resolves names."""
+    """Return whether the catalogue of the given ids has the model: none is borrowed, not by suffix or prefix either."""
     ids = vector.get("catalogue_ids")
-    if ids is None:
-        return True
-    meta = {"list": LIST, "kind": "vendor", "currency": "USD"}
-    catalog = load_catalog(inline={"meta": meta, "models": [{"id": name} for name in ids]}, inline_file="catalogue_ids")
-    try:
-        catalog.resolve(model, LIST)
-    except UnknownModel:
-        return False
-    return True
+    return ids is None or model in ids
 
 
 def _cost(vector: Vector, attempt: AttemptUsage | None, prices: PriceSet | None) -> Cost:
     asked, answered = vector.get("request", {}), vector.get("response", {})
-    # The tier served: the answer's own word, else the usage's. The batch API's answers do not repeat what was asked.
-    reported = served_tier(vector["api"], vector["usage"]) or asked.get("service_tier")
+    # The tier served: the answer's own word, else the usage's. Only the batch API does not repeat what was asked.
+    asked_batch = "batch" if asked.get("service_tier") == "batch" else None
+    reported = served_tier(vector["api"], vector["usage"]) or asked_batch
     tier = answered.get("service_tier", reported)
     return price_call(
         attempt.usage if attempt else None,
@@ -208,7 +202,7 @@ def _grouped(pairs: Iterator[tuple[str, Decimal]]) -> dict[str, Decimal]:
 
 
 def _in_usd(total: Decimal, currency: str | None, fx: Mapping[str, Any]) -> Decimal:
-    day = date.fromisoformat(fx["as_of"])
+    day = date.fromisoformat(str(fx.get("as_of", "2000-01-01"))[:10])
     rate = operator_rate(fx["base"], fx["quote"], read_amount("fx.rate", fx["rate"]), day)
     return FxTable(operator=[rate]).convert(total, str(currency), "USD", day)
 

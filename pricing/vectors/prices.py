@@ -95,6 +95,9 @@ def read_amount(key: str, text: object) -> Decimal:
     return amount
 
 
+_CONDITIONS = frozenset({"off_peak", "peak_windows_utc", "peak_weekdays", "tiers", "service_tiers"})
+
+
 def _steps(entry: Entry, history: list[Entry]) -> Iterator[tuple[datetime | None, datetime | None, Entry]]:
     if not history:
         yield None, None, entry
@@ -103,23 +106,25 @@ def _steps(entry: Entry, history: list[Entry]) -> Iterator[tuple[datetime | None
     dated = sorted(zip(starts, history, strict=True), key=lambda item: item[0])
     ends = [start for start, _ in dated[1:]]
     for (start, step), end in zip(dated, [*ends, None], strict=True):
-        yield start, end, {**entry, **step}
+        # Single rates that a step leaves out stand; conditions are the entry's own, so of today, and never of the past.
+        yield start, end, {**{key: value for key, value in entry.items() if key not in _CONDITIONS}, **step}
 
 
 def _rates(rates: Entry, under: Conditions) -> Iterator[tuple[str, Decimal, Conditions]]:
     """Yield component, amount and conditions of everything an entry, or a part of one, states."""
-    off_peak = _table("off_peak", rates.get("off_peak", {}))
+    off_peak = _table("off_peak", rates.get("off_peak") or {})
     peak = replace(under, weekdays=_clock(rates).weekdays, windows_utc=_clock(rates).windows_utc) if off_peak else under
     for name, component in _COMPONENTS.items():
         if rates.get(name) is not None:
             yield component, read_amount(f"price.{name}", rates[name]), peak if name in off_peak else under
     if off_peak:
         yield from _rates(off_peak, under)
-    for tier in _list("tiers", rates.get("tiers")):
-        yield from _rates(tier, _above(tier, under))
-    for name, part in _table("service_tiers", rates.get("service_tiers", {})).items():
-        served = replace(under, batch=True) if name == _BATCH else replace(under, service_tier=name)
-        yield from _rates(_table(f"service_tiers.{name}", part), served)
+    for clock in dict.fromkeys((under, peak)):  # a tier holds at peak hours too
+        for tier in _list("tiers", rates.get("tiers")):
+            yield from _rates(tier, _above(tier, clock))
+        for name, part in _table("service_tiers", rates.get("service_tiers") or {}).items():
+            served = replace(clock, batch=True) if name == _BATCH else replace(clock, service_tier=name)
+            yield from _rates(_table(f"service_tiers.{name}", part), served)
 
 
 def _above(tier: Entry, under: Conditions) -> Conditions:

@@ -78,25 +78,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(arguments: list[str]) -> int:
-    from pricing.errors import PricingError
-    from router.errors import RouterError
-
     if os.environ.get("ROUTER_DEBUG"):
         return _invoke(arguments)
     try:
         code = _invoke(arguments)
         return _stopped(code) if code in STOPPED else code
-    except RouterError as error:
-        return _say(str(error), error.hint, error.exit_code)
-    except PricingError as error:
-        return _say(str(error), error.hint, 1)
     except (KeyboardInterrupt, typer.Abort):
         return _stopped(INTERRUPTED)
     except BrokenPipeError:
         abandon(sys.stdout)
         return 0
     except Exception as error:  # noqa: BLE001 — the last line of defence: one line instead of a traceback
-        return _unexpected(error)
+        return _explained(error)
 
 
 def _invoke(arguments: list[str]) -> int:
@@ -112,6 +105,17 @@ def _invoke(arguments: list[str]) -> int:
 
 def _stopped(code: int) -> int:
     return _say("stopped; what was under way is in the ledger", None, code)
+
+
+def _explained(error: Exception) -> int:
+    from pricing.errors import PricingError  # here: what goes well has no need of them
+    from router.errors import RouterError
+
+    if isinstance(error, RouterError):
+        return _say(str(error), error.hint, error.exit_code)
+    if isinstance(error, PricingError):
+        return _say(str(error), error.hint, 1)
+    return _unexpected(error)
 
 
 def _unexpected(error: Exception) -> int:

@@ -113,8 +113,6 @@ def put(text: str, *, is_json: bool = False) -> None:
         BrokenPipeError: the reader has left.
         RouterError: it cannot be written.
     """
-    from router.errors import RouterError
-
     shown = _escaped_for(sys.stdout, text) if is_json else printable_on(sys.stdout, text)
     try:
         sys.stdout.write(shown)
@@ -122,6 +120,8 @@ def put(text: str, *, is_json: bool = False) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
+        from router.errors import RouterError
+
         abandon(sys.stdout)
         hint = "free some space, or send it to a file that can be written: … > FILE"
         raise RouterError(f"standard output: cannot be written: {error.strerror}", hint=hint) from error

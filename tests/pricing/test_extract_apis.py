@@ -238,6 +238,13 @@ REFUSED: list[tuple[str, Report, str]] = [
 ]
 
 
+def test_attempts_whose_sum_no_request_has_are_refused() -> None:
+    entry = {"type": "message", "model": "m", "input_tokens": 1, "output_tokens": 10**12}
+    report = {"input_tokens": 1, "output_tokens": 1, "iterations": [entry, entry]}
+    with pytest.raises(UsageError, match="plain_output_tokens is 2000000000000"):
+        extract_attempts("anthropic_messages", report)
+
+
 @pytest.mark.parametrize(("api", "report", "said"), REFUSED)
 def test_a_report_that_cannot_be_right_is_refused(api: str, report: Report, said: str) -> None:
     with pytest.raises(UsageError, match=said):
@@ -350,7 +357,7 @@ def test_the_cost_that_a_relay_states(report: Report | None, cost: str | None) -
 
 @pytest.mark.parametrize(
     "value",
-    [-1, True, "x", float("nan"), float("inf"), [], "1e999999", "1e-999", 10**6 + 1, "0." + "1" * 99, Decimal("NaN")],
+    [-1, True, "x", float("nan"), float("inf"), [], "1e999999", "1e-999", 10**6 + 1, "0" * 100 + "1", Decimal("NaN")],
 )
 def test_a_stated_cost_that_is_none_is_refused(value: object) -> None:
     with pytest.raises(UsageError, match=r"usage\.cost: .* an amount in USD from 0 to 1000000 is"):

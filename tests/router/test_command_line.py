@@ -93,6 +93,16 @@ def test_help_is_as_it_was_agreed(
     golden(GOLDEN / f"help-{'-'.join(command) or 'router'}.txt", out)
 
 
+def test_help_loads_nothing_but_the_parser() -> None:
+    code = (
+        "import sys\nfrom router.cli import main\ntry: main(['--help'])\nfinally: print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stderr.split()}
+    heavy = {"pricing", "reports", "pydantic", "rich", "asyncio", "sqlalchemy", "pandas", "aiohttp", "babel"}
+    assert loaded & heavy == set()
+
+
 def test_the_answer_is_data_and_the_receipt_is_talk(
     served: Callable[..., Any], router: Callable[..., tuple[int, str, str]]
 ) -> None:
