@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli.month_option import PageFormat
+from router.cli.month_option import FormatOption, OutputOption, PageFormat, TimezoneOption
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,14 +66,9 @@ def compare(
         str | None,
         typer.Option("--currency", metavar="CODE", help="Currency of the page. Default: the settlement's, or set."),
     ] = None,
-    timezone: Annotated[
-        str | None,
-        typer.Option("--timezone", metavar="ZONE", help="Time zone of months and dates. Default: as set, UTC."),
-    ] = None,
-    form: Annotated[PageFormat, typer.Option("--format", help="How the page is written.")] = PageFormat.TEXT,
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Write to this file instead of printing.")
-    ] = None,
+    timezone: TimezoneOption = None,
+    form: FormatOption = PageFormat.TEXT,
+    output: OutputOption = None,
 ) -> None:
     """Price the same work under several configurations, on the ledger's month or on totals given by hand.
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from typer.core import TyperCommand
 
 if TYPE_CHECKING:
@@ -31,6 +33,16 @@ class PageFormat(StrEnum):
     JSON = "json"
     CSV = "csv"
     MARKDOWN = "markdown"
+
+
+TimezoneOption = Annotated[
+    str | None,
+    typer.Option("--timezone", metavar="ZONE", help="Time zone of months and days. Default: as set, UTC."),
+]
+FormatOption = Annotated[PageFormat, typer.Option("--format", help="How the page is written.")]
+OutputOption = Annotated[
+    Path | None, typer.Option("--output", metavar="FILE", help="Write to this file instead of printing.")
+]
 
 
 class MonthCommand(TyperCommand):

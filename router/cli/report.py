@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from router.cli.month_option import PageFormat
+from router.cli.month_option import FormatOption, OutputOption, PageFormat, TimezoneOption
 
 
 def report(
@@ -25,13 +24,9 @@ def report(
             "--currency", metavar="CODE", help="Currency of the page, at each day's rate. Default: as set, USD."
         ),
     ] = None,
-    timezone: Annotated[
-        str | None, typer.Option("--timezone", metavar="ZONE", help="Zone of month and days. Default: as set, UTC.")
-    ] = None,
-    form: Annotated[PageFormat, typer.Option("--format", help="How the page is written.")] = PageFormat.TEXT,
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Write to this file instead of printing.")
-    ] = None,
+    timezone: TimezoneOption = None,
+    form: FormatOption = PageFormat.TEXT,
+    output: OutputOption = None,
 ) -> None:
     """Report a month of the ledger: calls, tokens, list and settled cost, success, latency, and where the time went.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from router.cli.month_option import PageFormat
+from router.cli.month_option import FormatOption, OutputOption, PageFormat, TimezoneOption
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,14 +71,9 @@ def whatif(
     currency: Annotated[
         str | None, typer.Option("--currency", metavar="CODE", help="Currency of the page. Default: as set, USD.")
     ] = None,
-    timezone: Annotated[
-        str | None,
-        typer.Option("--timezone", metavar="ZONE", help="Time zone of months and dates. Default: as set, UTC."),
-    ] = None,
-    form: Annotated[PageFormat, typer.Option("--format", help="How the page is written.")] = PageFormat.TEXT,
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Write to this file instead of printing.")
-    ] = None,
+    timezone: TimezoneOption = None,
+    form: FormatOption = PageFormat.TEXT,
+    output: OutputOption = None,
 ) -> None:
     """Price a month of the ledger again under a scenario: before, after, and where the difference comes from.
 
