@@ -7,6 +7,7 @@ user's data folder is a temporary one.
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -32,6 +33,9 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in list(os.environ):
         if name.startswith("ROUTER_") or name.endswith("_API_KEY"):
             del os.environ[name]
+    for number in (signal.SIGINT, signal.SIGHUP):  # a job in the background ignores them, and so would its children
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     data = tempfile.TemporaryDirectory(prefix="farebox-tests-")
     config.add_cleanup(data.cleanup)
     os.environ.update({"XDG_DATA_HOME": data.name, "XDG_CACHE_HOME": str(Path(data.name, "cache"))})
