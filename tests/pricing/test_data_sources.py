@@ -96,7 +96,7 @@ def litellm_prices() -> dict[str, Any]:
 
 def litellm_amount(row: PriceRow, entry: str) -> Decimal:
     table, above = litellm_prices()[entry], row.conditions.above_input_tokens
-    assert (row.conditions.batch, row.conditions.service_tier, row.conditions.region) == (False, None, None)
+    assert (row.conditions.service_tier, row.conditions.region) == (None, None)
     if row.component == "web_search":
         (fee,) = set(table["search_context_cost_per_query"].values())
         return Decimal(fee) * 1000
@@ -109,6 +109,8 @@ def litellm_amount(row: PriceRow, entry: str) -> Decimal:
     if above:
         assert row.conditions.inclusive == (row.price_list == "xai")
         field += f"_above_{above // 1000}k_tokens"
+    if row.conditions.batch:
+        field += "_batches"
     return Decimal(table[field]) * 1_000_000
 
 
