@@ -8,9 +8,9 @@ from __future__ import annotations
 from reports.compare import Work, compare_configurations, configurations_named
 from reports.exchange import Exchange
 from reports.month import month_report
-from reports.page import Cell, Column, Fact, Kind, Money, Note, Page, Panel, Table
+from reports.page import Cell, Chart, Column, Fact, Kind, Money, Note, Page, Panel, Table
 from reports.past_work import work_of_month
-from reports.period import Month, month_bounds, named_month, time_zone
+from reports.period import Period, month_bounds, named_month, time_zone
 from reports.repricing import Basis, Repriced, reprice
 from reports.served_work import ServedPart, ServedWork, served_month
 from reports.whatif import simulate
@@ -19,15 +19,16 @@ from reports.workload import Portion, Split, totals_by_hand
 __all__ = [
     "Basis",
     "Cell",
+    "Chart",
     "Column",
     "Exchange",
     "Fact",
     "Kind",
     "Money",
-    "Month",
     "Note",
     "Page",
     "Panel",
+    "Period",
     "Portion",
     "Repriced",
     "ServedPart",

@@ -28,7 +28,7 @@ from reports.month_notes import month_notes
 from reports.month_rows import BY, month_latencies, month_rows
 from reports.page import Cell, Column, Fact, Money, Page, Panel, Table
 from reports.payment import payment_of
-from reports.period import Month, named_month, no_rows, time_zone
+from reports.period import Period, named_month, no_rows, time_zone
 from router.errors import unknown_name
 from router.settings import EndpointSettings
 
@@ -186,7 +186,7 @@ def _share(cost: Money | None, total: Money | None) -> Fraction | None:
     return None if cost is None or total is None or total.value == 0 else cost.value / total.value
 
 
-def _parameters(month: Month, by: str, currency: str) -> tuple[Fact, ...]:
+def _parameters(month: Period, by: str, currency: str) -> tuple[Fact, ...]:
     return (
         Fact("month", "month", month.name),
         Fact("by", "by", by),
@@ -195,7 +195,7 @@ def _parameters(month: Month, by: str, currency: str) -> tuple[Fact, ...]:
     )
 
 
-def _footer(total: Figures, month: Month, catalog: Catalog, exchange: Exchange) -> tuple[Fact, ...]:
+def _footer(total: Figures, month: Period, catalog: Catalog, exchange: Exchange) -> tuple[Fact, ...]:
     return (
         Fact("rows_counted", "rows counted", total.attempts, "count"),
         Fact("rows_unpriced", "rows unpriced", total.unpriced, "count"),

@@ -14,14 +14,14 @@ from reports.exchange import Exchange
 from reports.figures import Figures
 from reports.frames import LedgerReader
 from reports.page import Cell, Kind, Note
-from reports.period import Month, to_us
+from reports.period import Period, to_us
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 def month_notes(
-    rows: pd.DataFrame, total: Figures, reader: LedgerReader, month: Month, now: datetime, exchange: Exchange
+    rows: pd.DataFrame, total: Figures, reader: LedgerReader, month: Period, now: datetime, exchange: Exchange
 ) -> tuple[Note, ...]:
     """Return the notes of a month's report.
 
@@ -92,7 +92,7 @@ def _unsettled(total: Figures) -> tuple[Note, ...]:
     return (Note("warning", text, values),)
 
 
-def _running(month: Month, now: datetime) -> tuple[Note, ...]:
+def _running(month: Period, now: datetime) -> tuple[Note, ...]:
     if not month.start_us <= to_us(now) < month.end_us:
         return ()
     stamp = f"{now.astimezone(month.zone):%Y-%m-%d %H:%M}"

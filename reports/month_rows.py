@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from reports.exchange import Exchange
 from reports.figures import STATUSES, TIMES
 from reports.frames import LedgerReader, latency_frame, usage_frame
-from reports.period import Month, quarter_hour_date, utc_day
+from reports.period import Period, quarter_hour_date, utc_day
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +48,7 @@ _ALWAYS = (
 )
 
 
-def month_rows(reader: LedgerReader, month: Month, by: str, exchange: Exchange) -> pd.DataFrame:
+def month_rows(reader: LedgerReader, month: Period, by: str, exchange: Exchange) -> pd.DataFrame:
     """Return the month's groups of attempts.
 
     Args:
@@ -89,7 +89,7 @@ def month_rows(reader: LedgerReader, month: Month, by: str, exchange: Exchange) 
     return _marked(rows.assign(**shown))
 
 
-def month_latencies(reader: LedgerReader, month: Month, by: str) -> pd.DataFrame:
+def month_latencies(reader: LedgerReader, month: Period, by: str) -> pd.DataFrame:
     """Return the month's answered attempts by `line` and `latency_bucket`; see `frames.latency_frame`."""
     return _labelled(latency_frame(reader, month.start_us, month.end_us, BY[by]), by, month)
 
@@ -112,7 +112,7 @@ def _marked(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _labelled(rows: pd.DataFrame, by: str, month: Month) -> pd.DataFrame:
+def _labelled(rows: pd.DataFrame, by: str, month: Period) -> pd.DataFrame:
     values = zip(*(rows[column].tolist() for column in BY[by]), strict=True)
     labels: list[str | None]
     if by == "day":

@@ -133,16 +133,46 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
+class Chart:
+    """A picture of one of the page's tables; renderers that cannot draw leave it out, since the table says the same.
+
+    Args:
+        name: its key.
+        title: what it shows, with the unit.
+        kind: `bars` side by side or, with `group`, `stacked_bars`; `fan` a line with nested intervals; `line`; `points`
+            in a plane.
+        table: the table that has its numbers.
+        x: key of the column along the bottom; for `points` a number's.
+        y: keys of the columns that give the heights; for `fan` the middle one first, then low and high of each
+            interval, the innermost first.
+        group: key of the column whose values are the series, or None: each column of `y` is one.
+        label: key of the column whose text stands at each point, or None.
+        description: one sentence that says what a reader is to see, for those who cannot see it.
+    """
+
+    name: str
+    title: str
+    kind: Literal["bars", "stacked_bars", "fan", "line", "points"]
+    table: str
+    x: str
+    y: tuple[str, ...]
+    group: str | None = None
+    label: str | None = None
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """A whole report.
 
     Args:
-        name: "month" or "compare".
+        name: what report it is, for instance "month".
         title: its heading.
         parameters: what was asked for.
         tables: the tables, the main one first (the one CSV carries).
         notes: what a reader must know to read the tables right.
         footer: rows counted, rows unpriced, estimates, catalogue date, baseline, time zone and exchange rates.
+        charts: pictures of its tables.
     """
 
     name: str
@@ -151,6 +181,7 @@ class Page:
     tables: tuple[Table, ...]
     notes: tuple[Note, ...]
     footer: tuple[Fact, ...]
+    charts: tuple[Chart, ...] = ()
 
     def table(self, name: str) -> Table:
         """Return the table of that name.

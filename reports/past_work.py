@@ -17,7 +17,7 @@ from reports.figures import Figures, figures, sum_of_lines, sums_by_line
 from reports.frames import LedgerReader, usage_frame
 from reports.month_rows import month_rows
 from reports.page import Fact, Note
-from reports.period import DAY_US, QUARTER_HOUR_US, Month, at_us, no_rows
+from reports.period import DAY_US, QUARTER_HOUR_US, Period, at_us, no_rows
 from reports.workload import Portion, Split, portion_of, split_portion
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _SPANS_US = {"day": DAY_US, "quarter_hour": QUARTER_HOUR_US}
 
 def work_of_month(
     reader: LedgerReader,
-    month: Month,
+    month: Period,
     *,
     split: Split | None,
     catalog: Catalog,
@@ -105,7 +105,7 @@ def _portions(frame: pd.DataFrame, when: str) -> Iterable[Portion]:
         yield portion_of(counts, requests, role=row["role"], task_class=row["task_class"], at=at)
 
 
-def _parameters(month: Month, split: Split | None) -> tuple[Fact, ...]:
+def _parameters(month: Period, split: Split | None) -> tuple[Fact, ...]:
     calls = "as recorded" if split is None else f"{split.orchestrator}:{split.worker} where no role is recorded"
     return Fact("month", "month", month.name), Fact("calls", "orchestrator : worker", calls)
 

@@ -15,7 +15,7 @@ from pricing import Spend, draw_credits, shortfall
 from reports.exchange import Exchange
 from reports.frames import LedgerReader, usage_frame
 from reports.page import Cell, Column, Money, Note, Table
-from reports.period import QUARTER_HOUR_US, Month, at_us, to_us
+from reports.period import QUARTER_HOUR_US, Period, at_us, to_us
 from router.settings import EndpointSettings
 
 _OPEN = ("partial", "unknown", None)  # attempts whose cost may be more than what is on record
@@ -30,7 +30,7 @@ class Payment:
 
 
 def payment_of(
-    reader: LedgerReader, month: Month, endpoints: Mapping[str, EndpointSettings], exchange: Exchange, now: datetime
+    reader: LedgerReader, month: Period, endpoints: Mapping[str, EndpointSettings], exchange: Exchange, now: datetime
 ) -> Payment:
     """Return what is left to pay of a month, by endpoint.
 
@@ -75,7 +75,7 @@ class _Book:
         name: str,
         endpoint: EndpointSettings,
         stretches: Sequence[_Stretch],
-        month: Month,
+        month: Period,
         exchange: Exchange,
         now: datetime,
     ) -> None:
@@ -225,7 +225,7 @@ def _moment(stretch: _Stretch) -> tuple[int, str, bool]:
     return stretch.at_us, stretch.spend.currency, stretch.open
 
 
-def _utc_days(month: Month) -> tuple[date, ...]:
+def _utc_days(month: Period) -> tuple[date, ...]:
     """Return the UTC days that a month lies on."""
     first, last = at_us(month.start_us).date(), at_us(month.end_us - 1).date()
     return tuple(first + timedelta(days=count) for count in range((last - first).days + 1))

@@ -1,7 +1,7 @@
-"""Months, and the instants and days they are made of in a named time zone.
+"""Periods, months above all, and the instants and days they are made of in a named time zone.
 
 In: a month's name, a time zone's name, the instant. Out: bounds in microseconds since 1970 UTC; a quarter hour's date.
-Invariant: a month is half-open, from midnight to midnight there; its days partition it, whatever the clocks do.
+Invariant: a period is half-open, from midnight to midnight there; its days partition it, whatever the clocks do.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _MONTH = re.compile(r"(\d{4})-(0[1-9]|1[0-2])", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Month:
-    """One month in one time zone.
+class Period:
+    """A span of whole days in one time zone: a month, or days from one to another.
 
     Args:
         name: as `2026-10`.
@@ -57,7 +57,7 @@ def month_bounds(month: str, zone: ZoneInfo) -> tuple[int, int]:
     return _midnight_us(date(year, number, 1), zone), _midnight_us(date(*after, 1), zone)
 
 
-def named_month(month: str | None, zone: ZoneInfo, now: datetime) -> Month:
+def named_month(month: str | None, zone: ZoneInfo, now: datetime) -> Period:
     """Return the month that a name stands for.
 
     Args:
@@ -74,10 +74,10 @@ def named_month(month: str | None, zone: ZoneInfo, now: datetime) -> Month:
         name = f"{today:%Y-%m}"
     elif name == "last":
         name = f"{today.replace(day=1) - timedelta(days=1):%Y-%m}"
-    return Month(name, zone, *month_bounds(name, zone))
+    return Period(name, zone, *month_bounds(name, zone))
 
 
-def no_rows(month: Month, present: Iterable[str]) -> RouterError:
+def no_rows(month: Period, present: Iterable[str]) -> RouterError:
     """Return the error for a month without rows, naming the months that have some.
 
     Args:

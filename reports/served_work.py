@@ -20,7 +20,7 @@ from reports.figures import figures, sum_of_lines, sums_by_line
 from reports.frames import LedgerReader, usage_frame
 from reports.month_rows import month_rows
 from reports.page import Fact, Money, Note
-from reports.period import QUARTER_HOUR_US, Month, at_us, no_rows
+from reports.period import QUARTER_HOUR_US, Period, at_us, no_rows
 from reports.workload import Portion, portion_of
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class ServedWork:
         return tuple(sorted({part.model for part in self.parts}))
 
 
-def served_month(reader: LedgerReader, month: Month, *, catalog: Catalog, exchange: Exchange) -> ServedWork:
+def served_month(reader: LedgerReader, month: Period, *, catalog: Catalog, exchange: Exchange) -> ServedWork:
     """Return a month's attempts as they were served.
 
     Args:

@@ -65,7 +65,7 @@ class Desk:
         market: catalogue, endpoint settings and rates; its instant is replaced by each attempt's.
         retry: how failed attempts are tried again.
         budget: what the run may still spend.
-        run_id, configuration, tenant: written into each row.
+        run_id, configuration, tenant, tags: written into each row.
         opening: rows that are written with the run's first: its own, where it has no run key.
         keep_answers: whether answers are kept for a resume.
         for_good: whether they are kept without end.
@@ -83,6 +83,7 @@ class Desk:
     run_id: str
     configuration: str
     tenant: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
     opening: list[RunStarted] = field(default_factory=list)
     keep_answers: bool = False
     for_good: bool = False
@@ -272,6 +273,7 @@ class _Record:
             tenant=desk.tenant,
             queue_us=queue_us,
             reserved_usd=reserved_usd,
+            tags=desk.tags,
         )
 
     def succeeded(self, desk: Desk, key: str, response: WireResponse) -> Ended:

@@ -216,6 +216,7 @@ def _desk(bench: Bench, task: Task, run_id: str) -> Desk:
         run_id=run_id,
         configuration="candidates" if task.candidates else decision_name,
         tenant=task.tenant,
+        tags=task.tags,
         keep_answers=task.run_key is not None or bench.settings.store_prompts,
         for_good=bench.settings.store_prompts,
     )

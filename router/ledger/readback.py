@@ -46,7 +46,7 @@ def _amount(row: Columns, name: str) -> Amount | None:
 
 
 def attempt_row(row: Columns) -> AttemptRow:
-    """Return an attempt from its row; `terms_document` is that of its terms, or None."""
+    """Return an attempt from its row, with the documents of its terms and labels, or None."""
     ended = None if row["status"] == "started" else _attempt_ended(row)
     return AttemptRow(_attempt_started(row), ended, row["origin"], row["import_id"])
 
@@ -54,7 +54,8 @@ def attempt_row(row: Columns) -> AttemptRow:
 def _attempt_started(row: Columns) -> AttemptStarted:
     names = ("attempt_id", "run_id", "step_id", "call_key", "number", "role", "configuration", "task_class", "tenant")
     more = ("endpoint", "price_list", "model_asked", "started_us", "queue_us")
-    return AttemptStarted(**_plain(row, *names, *more), reserved_usd=_money(row, "reserved_usd"))
+    tags = {} if row["tags_document"] is None else json.loads(row["tags_document"])
+    return AttemptStarted(**_plain(row, *names, *more), reserved_usd=_money(row, "reserved_usd"), tags=tags)
 
 
 def _attempt_ended(row: Columns) -> AttemptEnded:

@@ -22,7 +22,7 @@ from router.ledger.leases import find_answer
 from router.ledger.readback import attempt_row, fx_rate, run_row, step_row
 from router.ledger.records import Answer, AttemptRow, RunRow, StepRow
 from router.ledger.rows import storable_text
-from router.ledger.tables import attempt_terms, attempts, fx_rates, plan_steps, price_sets, runs, terms
+from router.ledger.tables import attempt_terms, attempts, fx_rates, plan_steps, price_sets, runs, tag_sets, terms
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -199,8 +199,9 @@ class Reader:
         return tuple(sorted(found, key=lambda rate: (rate.as_of, rate.number)))
 
     def _attempts(self, *where: sa.ColumnElement[bool]) -> tuple[AttemptRow, ...]:
-        joined = attempts.outerjoin(attempt_terms).outerjoin(terms)
-        columns = sa.select(attempts, terms.c.document.label("terms_document")).select_from(joined)
+        joined = attempts.outerjoin(attempt_terms).outerjoin(terms).outerjoin(tag_sets)
+        documents = (terms.c.document.label("terms_document"), tag_sets.c.document.label("tags_document"))
+        columns = sa.select(attempts, *documents).select_from(joined)
         oldest = columns.where(*where).order_by(attempts.c.started_us, attempts.c.attempt_id)
         return tuple(attempt_row(row) for row in self._mappings(oldest))
 

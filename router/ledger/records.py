@@ -20,6 +20,8 @@ RunStatus = Literal["running", "succeeded", "partial", "failed", "stopped"]
 StepStatus = Literal["waiting", "running", "succeeded", "failed", "timed_out"]
 CostStatusName = Literal["exact", "estimated", "partial", "unknown"]
 Origin = Literal["routed", "imported"]
+AS_RECORDED = "as recorded"
+BudgetScope = Literal["all", "tenant", "class", "model"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class RunStarted:
     request_hash: str | None = None
     task_class: str | None = None
     tenant: str | None = None
-    tags: Mapping[str, str] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict, hash=False)
     budget_usd: Decimal | None = None
     prompt: str | None = None
     owner: str | None = None
@@ -116,6 +118,7 @@ class AttemptStarted:
         started_us: instant of the request, microseconds since 1970 UTC.
         queue_us: time the call waited at our own gates before it, microseconds.
         reserved_usd: amount held against budgets until the attempt ends; None where no price is known.
+        tags: free labels, as of the run.
     """
 
     attempt_id: str
@@ -133,6 +136,7 @@ class AttemptStarted:
     tenant: str | None = None
     queue_us: int = 0
     reserved_usd: Decimal | None = None
+    tags: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,10 +223,11 @@ class Import:
         format: the format found in the file.
         file_name: the file's name, without its folder.
         file_sha256: digest of the file's bytes, hexadecimal.
-        model: the model the rows were priced as.
-        price_list: the price list they were priced at.
+        model: the model the rows were priced as; `AS_RECORDED` where each names its own.
+        price_list: the price list they were priced at; `AS_RECORDED` where each names its own.
         configuration: the configuration they are booked under, or None.
-        start_us: the instant the file's first moment was mapped to, microseconds since 1970 UTC.
+        start_us: the instant the file's first moment was mapped to, microseconds since 1970 UTC; 0 where its rows have
+            their own.
     """
 
     import_id: str
@@ -248,6 +253,79 @@ class ImportedAttempt:
     import_id: str
     started: AttemptStarted
     ended: AttemptEnded
+
+
+@dataclass(frozen=True, slots=True)
+class UsageBucket:
+    """Requests of a span of time that somebody else has added up, written once.
+
+    Args:
+        bucket_id: name-based UUID, so that the same bucket of the same source is the same row.
+        import_id: the `Import` it came with.
+        start_us, end_us: the span, half-open, microseconds since 1970 UTC.
+        endpoint, price_list, model_asked, model_served, service_tier: as of an attempt.
+        requests: how many requests it adds up; None where the source does not say.
+        usage: their tokens; None where not known.
+        usage_estimated: whether `usage` is an estimate.
+        cost_status, list_cost, settled_cost, price_set_id, reported_cost_usd: as of an attempt. Where a price depends
+            on the size of each request, the cost is `estimated` at the mean size.
+        role, configuration, task_class, tenant, tags: as of an attempt.
+    """
+
+    bucket_id: str
+    import_id: str
+    start_us: int
+    end_us: int
+    endpoint: str
+    price_list: str
+    model_asked: str
+    cost_status: CostStatusName
+    model_served: str | None = None
+    service_tier: str | None = None
+    requests: int | None = None
+    usage: Usage | None = None
+    usage_estimated: bool = False
+    list_cost: Amount | None = None
+    settled_cost: Amount | None = None
+    reported_cost_usd: Decimal | None = None
+    price_set_id: str | None = None
+    role: Role | None = None
+    configuration: str | None = None
+    task_class: str | None = None
+    tenant: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetRow:
+    """A monthly budget.
+
+    Args:
+        scope: what it limits: everything, or one tenant, task class or model.
+        name: which; empty for `all`.
+        amount: of a month, more than 0.
+        set_us: when it was set, microseconds since 1970 UTC.
+    """
+
+    scope: BudgetScope
+    name: str
+    amount: Amount
+    set_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class CaseRow:
+    """A frozen business case: its document is JSON text that `reports` writes and reads.
+
+    Args:
+        name: unique.
+        frozen_us: when, microseconds since 1970 UTC.
+        document: JSON text.
+    """
+
+    name: str
+    frozen_us: int
+    document: str
 
 
 @dataclass(frozen=True, slots=True)

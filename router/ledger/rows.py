@@ -7,6 +7,7 @@ Invariant: equal records give equal rows, and every derived column (`day`, `quar
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -38,16 +39,18 @@ class Kind(IntEnum):
     PRICE_ROW = 1
     FX_RATE = 2
     TERMS = 3
-    IMPORT = 4
-    RUN = 5
-    STEP = 6
-    ATTEMPT = 7
-    IMPORTED_ATTEMPT = 8
-    ANSWER = 9
-    ATTEMPT_END = 10
-    ATTEMPT_TERMS = 11
-    STEP_END = 12
-    RUN_END = 13
+    TAG_SET = 4
+    IMPORT = 5
+    RUN = 6
+    STEP = 7
+    ATTEMPT = 8
+    IMPORTED_ATTEMPT = 9
+    USAGE_BUCKET = 10
+    ANSWER = 11
+    ATTEMPT_END = 12
+    ATTEMPT_TERMS = 13
+    STEP_END = 14
+    RUN_END = 15
 
 
 Record = (
@@ -60,6 +63,7 @@ Record = (
     | records.Answer
     | records.Import
     | records.ImportedAttempt
+    | records.UsageBucket
     | PriceSet
     | FxRate
 )
@@ -163,6 +167,23 @@ def _step_end(step: records.StepEnded) -> dict[str, Any]:
     return {"key_run_id": _id(step.run_id), "key_step_id": step.step_id, "status": step.status, "error": step.error}
 
 
+def tags_document(tags: Mapping[str, str]) -> str:
+    """Return labels as the JSON text that stands for them, whatever their order."""
+    return json.dumps(dict(tags), separators=(",", ":"), sort_keys=True)
+
+
+def tags_id(tags: Mapping[str, str]) -> str | None:
+    """Return the id of a set of labels: a digest of their text; None for none."""
+    return hashlib.sha256(tags_document(tags).encode()).hexdigest()[:32] if tags else None
+
+
+def _tagged(kind: Kind, row: dict[str, Any], tags: Mapping[str, str]) -> Iterable[Row]:
+    """Yield a row after that of its labels."""
+    if tags:
+        yield Kind.TAG_SET, {"tags_id": row["tags_id"], "document": tags_document(tags)}
+    yield kind, row
+
+
 def _attempt(attempt: records.AttemptStarted) -> dict[str, Any]:
     return {
         "attempt_id": _id(attempt.attempt_id),
@@ -186,6 +207,7 @@ def _attempt(attempt: records.AttemptStarted) -> dict[str, Any]:
         **_money("reserved_usd", attempt.reserved_usd),
         "usage_estimated": False,
         "possibly_billed": False,
+        "tags_id": tags_id(attempt.tags),
     }
 
 
@@ -232,6 +254,23 @@ def _imported(attempt: records.ImportedAttempt) -> dict[str, Any]:
         raise ValueError(message)
     row = _attempt(attempt.started) | _attempt_end(attempt.ended)
     return row | {"origin": "imported", "import_id": _id(attempt.import_id)}
+
+
+def _usage_bucket(bucket: records.UsageBucket) -> dict[str, Any]:
+    plain_names = ("start_us", "end_us", "role", "configuration", "task_class", "tenant", "endpoint", "price_list")
+    more = ("model_asked", "model_served", "service_tier", "requests", "usage_estimated", "price_set_id", "cost_status")
+    return {
+        "bucket_id": _id(bucket.bucket_id),
+        "import_id": _id(bucket.import_id),
+        **{name: getattr(bucket, name) for name in (*plain_names, *more)},
+        "day": bucket.start_us // DAY_US,
+        "quarter_hour": bucket.start_us // QUARTER_HOUR_US,
+        "tags_id": tags_id(bucket.tags),
+        **{name: None if bucket.usage is None else getattr(bucket.usage, name) for name in BUCKETS},
+        **_cost("cost", bucket.list_cost),
+        **_cost("settled", bucket.settled_cost),
+        **_money("reported_usd", bucket.reported_cost_usd),
+    }
 
 
 def _answer(answer: records.Answer) -> dict[str, Any]:
@@ -286,11 +325,12 @@ _MAKERS: Mapping[type, Callable[[Any], Iterable[Row]]] = {
     records.Import: lambda taken: [(Kind.IMPORT, _import(taken))],
     records.RunStarted: lambda run: [(Kind.RUN, run_row(run))],
     records.StepRow: lambda step: [(Kind.STEP, _step(step))],
-    records.AttemptStarted: lambda attempt: [(Kind.ATTEMPT, _attempt(attempt))],
+    records.AttemptStarted: lambda attempt: _tagged(Kind.ATTEMPT, _attempt(attempt), attempt.tags),
     records.ImportedAttempt: lambda attempt: [
-        (Kind.IMPORTED_ATTEMPT, _imported(attempt)),
+        *_tagged(Kind.IMPORTED_ATTEMPT, _imported(attempt), attempt.started.tags),
         *_terms(attempt.ended),
     ],
+    records.UsageBucket: lambda bucket: _tagged(Kind.USAGE_BUCKET, _usage_bucket(bucket), bucket.tags),
     records.Answer: lambda answer: [(Kind.ANSWER, _answer(answer))],
     records.AttemptEnded: lambda attempt: [
         (Kind.ATTEMPT_END, {"key_attempt_id": _id(attempt.attempt_id), **_attempt_end(attempt)}),

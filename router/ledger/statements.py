@@ -24,10 +24,12 @@ _KEPT = {
     Kind.PRICE_ROW: tables.price_rows,
     Kind.FX_RATE: tables.fx_rates,
     Kind.TERMS: tables.terms,
+    Kind.TAG_SET: tables.tag_sets,
     Kind.ATTEMPT_TERMS: tables.attempt_terms,
     Kind.IMPORT: tables.imports,
     Kind.STEP: tables.plan_steps,
     Kind.IMPORTED_ATTEMPT: tables.attempts,
+    Kind.USAGE_BUCKET: tables.usage_buckets,
     Kind.ANSWER: tables.answers,
 }
 _Insert = TypeVar("_Insert", bound=sa.Insert)

@@ -2,7 +2,8 @@
 
     runs ── plan_steps
       └───── attempts ── price_sets ── price_rows        answers   fx_rates   imports
-                └─────── attempt_terms ── terms
+                ├─────── attempt_terms ── terms
+                └─────── tag_sets      usage_buckets   budgets   cases
 
 Invariant: nothing here that PostgreSQL cannot do. Amounts of money are two integers (`x_micro`: whole millionths of the
 currency's unit; `x_pico`: the rest, 0 to 999,999 of 1e-12), so that a SUM overflows on no database. What reports group
@@ -145,6 +146,13 @@ imports = sa.Table(
     _count("start_us", nullable=False),
 )
 
+tag_sets = sa.Table(
+    "tag_sets",
+    metadata,
+    _text("tags_id", primary_key=True),
+    _text("document", nullable=False),
+)
+
 attempts = sa.Table(
     "attempts",
     metadata,
@@ -191,6 +199,7 @@ attempts = sa.Table(
     *_money("reported_usd"),
     *_money("reserved_usd"),
     sa.Column("possibly_billed", sa.Boolean(), nullable=False),
+    _text("tags_id", sa.ForeignKey("tag_sets.tags_id")),
     _currency_with("cost"),
     _currency_with("settled"),
     _one_of("status", get_args(records.AttemptStatus)),
@@ -224,6 +233,68 @@ attempt_terms = sa.Table(
     metadata,
     _id("attempt_id", sa.ForeignKey("attempts.attempt_id"), primary_key=True),
     _text("terms_id", sa.ForeignKey("terms.terms_id"), nullable=False),
+)
+
+# What somebody else has already added up: requests of a span of time, of which no single one is known.
+usage_buckets = sa.Table(
+    "usage_buckets",
+    metadata,
+    _id("bucket_id", primary_key=True),
+    _id("import_id", sa.ForeignKey("imports.import_id"), nullable=False),
+    _count("start_us", nullable=False),
+    _count("end_us", nullable=False),
+    sa.Column("day", sa.Integer(), nullable=False),
+    sa.Column("quarter_hour", sa.Integer(), nullable=False),
+    _text("role"),
+    _text("configuration"),
+    _text("task_class"),
+    _text("tenant"),
+    _text("tags_id", sa.ForeignKey("tag_sets.tags_id")),
+    _text("endpoint", nullable=False),
+    _text("price_list", nullable=False),
+    _text("model_asked", nullable=False),
+    _text("model_served"),
+    _text("service_tier"),
+    _count("requests"),
+    *(_count(bucket) for bucket in BUCKETS),
+    sa.Column("usage_estimated", sa.Boolean(), nullable=False),
+    _text("price_set_id", sa.ForeignKey("price_sets.price_set_id")),
+    _text("cost_status", nullable=False),
+    sa.Column("cost_currency", sa.String(3)),
+    *_money("cost"),
+    sa.Column("settled_currency", sa.String(3)),
+    *_money("settled"),
+    *_money("reported_usd"),
+    _currency_with("cost"),
+    _currency_with("settled"),
+    _one_of("role", get_args(Role)),
+    _one_of("cost_status", get_args(records.CostStatusName)),
+    sa.CheckConstraint("end_us > start_us", name="span"),
+    sa.CheckConstraint("requests >= 0", name="requests"),
+    sa.CheckConstraint(" AND ".join(f"{bucket} >= 0" for bucket in BUCKETS), name="usage"),
+    sa.CheckConstraint(
+        " AND ".join(f"({BUCKETS[0]} IS NULL) = ({bucket} IS NULL)" for bucket in BUCKETS[1:]), name="whole_usage"
+    ),
+    sa.Index(None, "start_us"),
+)
+
+budgets = sa.Table(
+    "budgets",
+    metadata,
+    _text("scope", primary_key=True),
+    _text("name", primary_key=True),
+    sa.Column("currency", sa.String(3), nullable=False),
+    _text("amount", nullable=False),
+    _count("set_us", nullable=False),
+    _one_of("scope", get_args(records.BudgetScope)),
+)
+
+cases = sa.Table(
+    "cases",
+    metadata,
+    _text("name", primary_key=True),
+    _count("frozen_us", nullable=False),
+    _text("document", nullable=False),
 )
 
 answers = sa.Table(
