@@ -77,6 +77,7 @@ def price_call(
     batch: bool = False,
     region: str | None = None,
     estimated: bool = False,
+    context_tokens: int | None = None,
 ) -> Cost:
     """Return what one call costs at a price set.
 
@@ -100,6 +101,7 @@ def price_call(
         batch: whether the batch API served it; a tier called "batch" means the same.
         region: the region that served, or None.
         estimated: whether the token counts are estimates.
+        context_tokens: where `usage` adds up several calls, the input size of one of them; None: the usage's own.
 
     Returns:
         The cost, in the price set's currency; unknown too where the set is not in force at the instant. A call that
@@ -116,10 +118,11 @@ def price_call(
     if usage is None or prices is None or rates is None or not rates.in_force(at):
         return Cost("unknown", prices.currency if prices else None, (), None, prices.id if prices else None)
     counts = _COUNTS(usage)
+    size = usage.input_tokens if context_tokens is None and rates.boundaries else context_tokens
     quote = rates.quote(
         service_tier,
         region,
-        bisect_left(rates.boundaries, usage.input_tokens) if rates.boundaries else 0,
+        bisect_left(rates.boundaries, size) if size and rates.boundaries else 0,
         rates.clock(at) if rates.clocks else 0,
         batch=batch,
     )

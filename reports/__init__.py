@@ -5,7 +5,8 @@ Loads no pandas until a page is made.
 
 from __future__ import annotations
 
-from reports.compare import Work, compare_configurations, configurations_named
+from reports.baselines import models_named
+from reports.compare import Singles, bases_named, compare_configurations, configurations_named
 from reports.exchange import Exchange
 from reports.month import month_report
 from reports.page import Cell, Chart, Column, Fact, Kind, Money, Note, Page, Panel, Table
@@ -14,6 +15,7 @@ from reports.period import Period, month_bounds, named_month, time_zone
 from reports.repricing import Basis, Repriced, reprice
 from reports.served_work import ServedPart, ServedWork, served_month
 from reports.whatif import simulate
+from reports.work import Work
 from reports.workload import Portion, Split, totals_by_hand
 
 __all__ = [
@@ -33,11 +35,14 @@ __all__ = [
     "Repriced",
     "ServedPart",
     "ServedWork",
+    "Singles",
     "Split",
     "Table",
     "Work",
+    "bases_named",
     "compare_configurations",
     "configurations_named",
+    "models_named",
     "month_bounds",
     "month_report",
     "named_month",

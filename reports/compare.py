@@ -1,47 +1,49 @@
 """Configurations side by side: the same work priced under each, and the change against the first.
 
 In: work (totals given by hand, or a month of the ledger), configurations, a price basis. Out: a `Page`.
-Invariant: the first configuration is the baseline; a total with an unpriced part is a lower bound and is compared with
-nothing.
+Invariant: the first configuration is the baseline, or else what is on record; a total with an unpriced part is a lower
+bound and is compared with nothing; effects add up to the saving exactly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
+from datetime import datetime
 
 from pricing import Catalog, UnknownModel
-from reports.page import Cell, Column, Fact, Kind, Money, Note, Page, Table
-from reports.repricing import Basis, PricedLine, Repriced, reprice
-from reports.workload import Portion
+from reports.baselines import PLAIN_RULES, Baselines, single_baselines
+from reports.compare_notes import compare_notes
+from reports.compare_tables import (
+    bands_table,
+    charts_of,
+    choices_table,
+    frontier_table,
+    lines_table,
+    savings_table,
+    summary_table,
+    unfit_table,
+)
+from reports.contenders import AS_BILLED, Contender, baseline_contenders, contenders, on_record
+from reports.page import Fact, Page, Table
+from reports.rate_cards import CACHED_BUCKETS
+from reports.repricing import Basis
+from reports.work import Work
 from router.errors import WrongUsage, unknown_name
-from router.settings import ConfigurationSettings, FixedSettings, Settings
+from router.policy.market import terms_of
+from router.presets import ENDPOINT_PRESETS
+from router.settings import ByClassSettings, ConfigurationSettings, EndpointSettings, FixedSettings, Settings
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """What is compared.
+class Singles:
+    """What the baselines of a month are chosen from: models, and the rules that have the classes' quality floors."""
 
-    Args:
-        title: what it is, for the page's heading.
-        portions: the work.
-        parameters: what was asked for.
-        notes: what must be said about it.
-        rows_counted: rows of the ledger that are in it; 0 for totals given by hand.
-        rows_unpriced: rows of the ledger that are not in it, because their usage is not known.
-        estimates: rows whose token counts are estimated.
-        time_zone: IANA name.
-    """
+    models: tuple[str, ...] = ()
+    rules: ByClassSettings = PLAIN_RULES
 
-    title: str
-    portions: tuple[Portion, ...]
-    parameters: tuple[Fact, ...]
-    notes: tuple[Note, ...]
-    rows_counted: int
-    rows_unpriced: int
-    estimates: int
-    time_zone: str
+
+NO_SINGLES = Singles()
 
 
 def configurations_named(
@@ -50,41 +52,100 @@ def configurations_named(
     """Return the configurations of those names; a model's name stands for "all of that model".
 
     Args:
-        names: names of configurations or models.
-        settings: has the configurations and aliases.
+        names: names of configurations or models, each with `@ENDPOINT` or without.
+        settings: has the configurations, endpoints and aliases.
         catalog: has the models.
 
     Raises:
         WrongUsage: a name is neither; near misses are listed.
     """
-    return {name: _configuration(name, settings, catalog) for name in dict.fromkeys(names)}
+    return {name: _configuration(_parted(name, settings)[0], settings, catalog) for name in dict.fromkeys(names)}
 
 
-def compare_configurations(configurations: Mapping[str, ConfigurationSettings], work: Work, basis: Basis) -> Page:
+def bases_named(names: Iterable[str], settings: Settings, basis: Basis, at: datetime) -> Mapping[str, Basis]:
+    """Return the prices of each configuration: those of the endpoint that stands behind its name's `@`, or the basis.
+
+    Args:
+        names: names as for `configurations_named`.
+        settings: has the endpoints; presets count too, whether their key is set or not.
+        basis: the prices of names without an endpoint.
+        at: aware instant whose terms an endpoint is taken to have (a commitment may begin or end).
+
+    Raises:
+        WrongUsage: there is no such endpoint; those that exist are listed.
+    """
+    found: dict[str, Basis] = {}
+    for name in names:
+        _, endpoint = _parted(name, settings)
+        if endpoint is None:
+            found[name] = basis
+            continue
+        bought = _endpoints(settings)[endpoint]
+        found[name] = Basis(basis.catalog, bought.price_list, basis.at, terms_of(bought, at), basis.exchange)
+    return found
+
+
+def compare_configurations(
+    configurations: Mapping[str, ConfigurationSettings],
+    work: Work,
+    basis: Basis,
+    *,
+    bases: Mapping[str, Basis] | None = None,
+    singles: Singles = NO_SINGLES,
+    against_record: bool = False,
+) -> Page:
     """Return the page that sets configurations side by side.
 
     Args:
-        configurations: by name, the baseline first; one or more.
-        work: what is priced under each.
+        configurations: by name, the baseline first; none only where `against_record`.
+        work: what is priced under each. What is on record of it stands first.
         basis: the prices.
+        bases: prices of some configurations that are bought elsewhere, by the same names.
+        singles: models that are tried as the only one; none by default, and never for totals given by hand.
+        against_record: whether the baseline is what is on record, in place of the first configuration.
 
     Raises:
-        WrongUsage: a configuration names a model that nobody knows.
+        WrongUsage: a configuration names a model that nobody knows, or nothing is on record to compare with.
         NoCandidate: a policy finds no model that fits.
         FxError: an amount cannot be converted.
     """
-    repriced = [reprice(name, rule, work.portions, basis) for name, rule in configurations.items()]
-    baseline = repriced[0]
-    summary = _summary(repriced, configurations, basis.exchange.currency)
-    notes = (*work.notes, *_retired(repriced), *_unpriced(repriced, basis), *basis.exchange.notes())
+    record = on_record(work)
+    if record is None and (against_record or not configurations):
+        message = f"configuration: {AS_BILLED!r} is what the ledger has on record, and totals by hand have no record"
+        raise WrongUsage(message, hint="compare on the ledger (--month), or leave it out")
+    each_basis = {name: (bases or {}).get(name, basis) for name in configurations}
+    is_split = record is not None or _is_split(work, list(each_basis.values()))
+    them = contenders(configurations, work, each_basis, split=is_split)
+    baseline = record if record is not None and (against_record or not them) else them[0]
+    tried = Baselines((), None, None)
+    if record is not None:
+        tried = single_baselines(work.portions, singles.models, basis, singles.rules)
+    ordered = (*((record,) if record else ()), *them, *baseline_contenders(tried, work, basis))
+    tables = _tables(ordered, baseline, work, tried, basis.exchange.currency, is_split=is_split)
     return Page(
         name="compare",
         title=f"Configurations compared: {work.title}",
         parameters=(*work.parameters, *_basis_facts(basis)),
-        tables=(summary, _lines(repriced, basis.exchange.currency), *basis.exchange.tables()),
-        notes=notes,
-        footer=_footer(work, repriced, basis, baseline.name),
+        tables=(*tables, *basis.exchange.tables()),
+        notes=(*work.notes, *compare_notes(ordered, tried, each_basis, basis), *basis.exchange.notes()),
+        footer=_footer(work, them, basis, baseline.name),
+        charts=charts_of(tables, basis.exchange.currency),
     )
+
+
+def _parted(name: str, settings: Settings) -> tuple[str, str | None]:
+    """Return a name and the endpoint behind its last `@`, if it has one."""
+    before, mark, endpoint = name.rpartition("@")
+    if not mark or name in settings.configurations or name in settings.aliases:
+        return name, None
+    if endpoint not in _endpoints(settings):
+        raise unknown_name("endpoint", endpoint, _endpoints(settings))
+    return before, endpoint
+
+
+def _endpoints(settings: Settings) -> Mapping[str, EndpointSettings]:
+    """Return the endpoints that are set, and the presets, which have prices without a key."""
+    return {**ENDPOINT_PRESETS, **settings.endpoints}
 
 
 def _configuration(name: str, settings: Settings, catalog: Catalog) -> ConfigurationSettings:
@@ -94,7 +155,7 @@ def _configuration(name: str, settings: Settings, catalog: Catalog) -> Configura
         model = catalog.find(settings.aliases.get(name, name))
     except UnknownModel:
         models = {model for price_list in catalog.lists for model in catalog.models(price_list)}
-        known = {*settings.configurations, *settings.aliases, *models}
+        known = {AS_BILLED, *settings.configurations, *settings.aliases, *models}
         message = str(unknown_name("configuration", name, known))
         named = ", ".join(sorted(settings.configurations))
         raise WrongUsage(
@@ -103,89 +164,26 @@ def _configuration(name: str, settings: Settings, catalog: Catalog) -> Configura
     return FixedSettings(orchestrator=model, worker=model)
 
 
-def _summary(repriced: Sequence[Repriced], configurations: Mapping[str, ConfigurationSettings], currency: str) -> Table:
-    columns = (
-        Column("configuration", "Configuration", "text"),
-        Column("orchestrator", "Orchestrator", "text"),
-        Column("worker", "Worker", "text"),
-        Column("cost", f"Cost, {currency}", "money"),
-        Column("change", f"Change, {currency}", "money"),
-        Column("change_share", "Change", "change"),
-        Column("lines_unpriced", "Unpriced", "count", optional=True),
-    )
-    base = repriced[0].total
-    rows = tuple(
-        (each.name, *_models(configurations[each.name]), each.total, *_change(each.total, base), len(each.unpriced))
-        for each in repriced
-    )
-    return Table("configurations", "Configurations", columns, rows)
+def _is_split(work: Work, bases: Sequence[Basis]) -> bool:
+    """Return whether more than the models can make a difference between configurations."""
+    is_cached = any(bucket in CACHED_BUCKETS for portion in work.portions for bucket in portion.tokens)
+    return len(bases) > 1 and (is_cached or any(basis != bases[0] for basis in bases))
 
 
-def _models(configuration: ConfigurationSettings) -> tuple[str, str]:
-    if isinstance(configuration, FixedSettings):
-        return configuration.orchestrator, configuration.worker
-    return "by class", "by class"
-
-
-def _change(total: Money | None, base: Money | None) -> tuple[Cell, Cell]:
-    """Return amount and share of the change; unknown where either side has an unpriced part."""
-    if total is None or base is None or total.lower_bound or base.lower_bound:
-        return None, None
-    change = total.value - base.value
-    share = change / base.value if base.value else (Fraction(0) if change == 0 else None)
-    return Money(change, total.currency), share
-
-
-def _lines(repriced: Sequence[Repriced], currency: str) -> Table:
-    columns = (
-        Column("configuration", "Configuration", "text"),
-        Column("role", "Role", "text"),
-        Column("model", "Model", "text"),
-        Column("component", "Component", "text"),
-        Column("quantity_tokens", "Tokens", "tokens"),
-        Column("rate_per_mtok", "Rate per Mtok", "rate"),
-        Column("cost", f"Cost, {currency}", "money"),
-    )
-    rows = tuple(_line(each, line) for each in repriced for line in each.lines)
-    return Table("lines", "Lines", columns, rows)
-
-
-def _line(repriced: Repriced, line: PricedLine) -> tuple[Cell, ...]:
-    amount = None if line.amount is None else Money(line.amount, repriced.currency)
-    component = "web_search, calls at a rate per 1k" if line.component == "web_search" else line.component
-    return repriced.name, line.role, line.model, component, line.quantity, line.rate, amount
-
-
-def _retired(repriced: Iterable[Repriced]) -> tuple[Note, ...]:
-    models = {model: at for each in repriced for model, at in each.retired.items()}
-    return tuple(
-        Note(
-            "warning",
-            "{model} was retired on {day} and cannot be bought any more; it is priced at its last list",
-            {"model": (model, "text"), "day": (f"{at:%Y-%m-%d}", "text")},
-        )
-        for model, at in sorted(models.items())
-    )
-
-
-def _unpriced(repriced: Iterable[Repriced], basis: Basis) -> tuple[Note, ...]:
-    """Return a warning per component that the list has no price for, naming the models."""
-    lines = [line for each in repriced for line in each.unpriced]
-    text = (
-        "price list {list} has no {component} price of {models}; a total with such a part is a lower bound (≥) or "
-        "unknown (–); unpriced lines: {count}"
-    )
-    notes = []
-    for component in dict.fromkeys(line.component for line in lines):
-        models = [line.model for line in lines if line.component == component]
-        values: dict[str, tuple[Cell, Kind]] = {
-            "list": (basis.price_list, "text"),
-            "component": (component, "text"),
-            "models": (", ".join(sorted(set(models))), "text"),
-            "count": (len(models), "count"),
-        }
-        notes.append(Note("warning", text, values))
-    return tuple(notes)
+def _tables(
+    them: Sequence[Contender], baseline: Contender, work: Work, tried: Baselines, currency: str, *, is_split: bool
+) -> tuple[Table, ...]:
+    is_recorded = work.recorded is not None
+    repriced = [each.repriced for each in them if each.mark is None and each.repriced is not None]
+    found: list[Table | None] = [summary_table(them, baseline, currency, recorded=is_recorded)]
+    if is_split and len(them) > 1:
+        found.append(savings_table(them, baseline, currency))
+    if is_recorded:
+        chosen = [each for each in them if each.mark is None]
+        found += [frontier_table(them, tried, currency), unfit_table(tried)]
+        found += [choices_table(chosen, work.latencies, currency), bands_table(chosen)]
+    found.append(lines_table(repriced, currency))
+    return tuple(table for table in found if table is not None)
 
 
 def _basis_facts(basis: Basis) -> tuple[Fact, ...]:
@@ -201,12 +199,12 @@ def _basis_facts(basis: Basis) -> tuple[Fact, ...]:
     )
 
 
-def _footer(work: Work, repriced: Sequence[Repriced], basis: Basis, baseline: str) -> tuple[Fact, ...]:
+def _footer(work: Work, them: Sequence[Contender], basis: Basis, baseline: str) -> tuple[Fact, ...]:
     return (
         *_basis_facts(basis),
         Fact("rows_counted", "rows counted", work.rows_counted, "count"),
         Fact("rows_unpriced", "rows unpriced", work.rows_unpriced, "count"),
-        Fact("lines_unpriced", "lines unpriced", sum(len(each.unpriced) for each in repriced), "count"),
+        Fact("lines_unpriced", "lines unpriced", sum(each.unpriced for each in them), "count"),
         Fact("estimates", "estimates", work.estimates, "count"),
         Fact("catalogue_date", "catalogue of", basis.catalog.checked.isoformat()),
         Fact("baseline", "baseline", baseline),

@@ -56,6 +56,10 @@ class Exchange:
             self._used[key] = self._fx.rate(base, quote, on)
         return amount * Fraction(self._used[key].rate)
 
+    def apart(self) -> Exchange:
+        """Return one that converts alike and keeps a record of its own: for amounts that stand in no sum of the page."""
+        return Exchange(self._fx, self.currency)
+
     def fact(self) -> Fact:
         """Return the footer's line on exchange rates: pairs, days, source; none where nothing was converted."""
         return Fact(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from pricing import join_amount
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from pricing import PriceSet
-    from router.ledger.reader import LatencyGroup, UsageGroup
+    from router.ledger.cube import LatencyCube, UsageCube
+    from router.ledger.groups import DearRun, LatencyGroup, UsageGroup
 
 AMOUNTS = ("cost", "settled", "reported_usd", "unsettled_usd")
 """Amounts that the ledger sums as `x_micro` and `x_pico`; a frame has them as one exact fraction."""
@@ -31,8 +32,29 @@ class LedgerReader(Protocol):
         """Return sums of the attempts of a span by groups."""
         ...
 
+    def usage_cube(self, spans: Sequence[tuple[int, int]], times: Sequence[str] = ()) -> UsageCube:
+        """Return sums of several spans, read once."""
+        ...
+
     def latency_histogram(self, start_us: int, end_us: int, by: Sequence[str] = ()) -> Sequence[LatencyGroup]:
         """Return counts of answered attempts by groups and latency bucket."""
+        ...
+
+    def latency_cube(
+        self,
+        spans: Sequence[tuple[int, int]],
+        times: Sequence[str] = (),
+        measure: Literal["latency", "ttft"] = "latency",
+    ) -> LatencyCube:
+        """Return latency histograms of several spans, read once."""
+        ...
+
+    def dearest_runs(self, start_us: int, end_us: int, limit: int = 10) -> Sequence[DearRun]:
+        """Return the runs that started in a span and cost most, so many of each currency."""
+        ...
+
+    def tag_sets(self, ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+        """Return labels by the id of their set."""
         ...
 
     def months_present(self, zone: tzinfo = ...) -> tuple[str, ...]:
@@ -41,6 +63,10 @@ class LedgerReader(Protocol):
 
     def price_sets(self, ids: Iterable[str]) -> Mapping[str, PriceSet]:
         """Return stored price sets by id."""
+        ...
+
+    def run_counts(self, start_us: int, end_us: int) -> Mapping[str, int]:
+        """Return how many runs that started in a span stand at each status."""
         ...
 
 

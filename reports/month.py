@@ -1,55 +1,49 @@
-"""The month's report: what was called, what it cost, how it went, by model, role, class, day, configuration or tenant.
+"""The report of a month, or of other days: what was called, what it cost, how it went, by whatever lines are asked for.
 
-In: a ledger's reader, the month, what to group by, a currency, a time zone, rates and catalogue. Out: a `Page`.
+In: a ledger's reader, the period, what to group by, a currency, a time zone, rates and catalogue. Out: a `Page`.
 Invariant: the total line is the sum of the lines, and both are the ledger's own total, exactly, in every grouping.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
-from fractions import Fraction
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from pricing import Catalog, FxTable
 from reports.exchange import Exchange
-from reports.figures import (
-    STATUSES,
-    Figures,
-    figures,
-    histograms_by_line,
-    sum_of_histograms,
-    sum_of_lines,
-    sums_by_line,
-)
+from reports.figures import STATUSES, Figures, sum_of_lines
 from reports.frames import LedgerReader
-from reports.month_notes import month_notes
-from reports.month_rows import BY, month_latencies, month_rows
-from reports.page import Cell, Column, Fact, Money, Page, Panel, Table
-from reports.payment import payment_of
+from reports.month_daily import daily_charts, daily_tables
+from reports.month_doubts import swapped_table
+from reports.month_groups import BY, Group, group_of
+from reports.month_latency import Histograms, Latencies
+from reports.month_lines import Lines, cost_chart, lines_of, lines_table
+from reports.month_notes import month_notes, swap_notes
+from reports.month_overhead import overhead_of
+from reports.month_prices import AS_BILLED, PriceBasis, repriced
+from reports.month_reading import Asked, Reading, credit_of, on_record, projected, side_before, side_of
+from reports.month_rows import MODEL, MonthRows, whole
+from reports.month_summary import Side, summary_notes, summary_tables
+from reports.month_times import latency_chart, latency_table, time_tables
+from reports.month_tokens import tokens_table
+from reports.page import Chart, Fact, Note, Page, Panel
 from reports.period import Period, named_month, no_rows, time_zone
-from router.errors import unknown_name
 from router.settings import EndpointSettings
 
-if TYPE_CHECKING:
-    import pandas as pd
+__all__ = ["BY", "month_report"]
 
-_PANELS = (
-    Panel("Cost", ("calls", "attempts", "list_cost", "settled_cost", "cost_share", "attempts_unpriced")),
-    Panel("Beside the cost", ("possibly_billed", "reported_cost", "attempts_reported")),
-    Panel("Tokens", ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens")),
-    Panel(
-        "Service: times of answered attempts in ms, percentiles and means",
-        ("success_share", "p50_ms", "p95_ms", "queue_ms", "inference_ms", "network_ms", "state_ms"),
-    ),
-)
+_MODELS = Group("model", "Model", MODEL)
+
+
+_MODELS = Group("model", "Model", MODEL)
 
 
 def month_report(  # noqa: PLR0913 — each is one thing the page depends on, and none belongs to another
     reader: LedgerReader,
     *,
-    month: str | None,
+    month: str | Period | None,
     by: str,
     currency: str,
     time_zone_name: str,
@@ -57,152 +51,128 @@ def month_report(  # noqa: PLR0913 — each is one thing the page depends on, an
     catalog: Catalog,
     now: datetime,
     endpoints: Mapping[str, EndpointSettings] = MappingProxyType({}),
+    prices: PriceBasis | None = None,
+    compact: bool = False,
 ) -> Page:
-    """Return the report of one month.
+    """Return the report of one month, or of another period.
 
     Args:
         reader: the ledger's.
-        month: `2026-10`, `last`, `this`, or None for this one.
-        by: a key of `BY`.
+        month: `2026-10`, `last`, `this`, None for this one, or a period, which has a time zone of its own.
+        by: a key of `BY`, or `tag:KEY`.
         currency: ISO 4217 code that amounts are shown in, each at the rate of the UTC day of its call.
         time_zone_name: IANA name of the zone that month and days are cut in.
         fx: exchange rates.
         catalog: its date is stated.
         now: aware instant.
         endpoints: by name; their credits and commitments say what is left to pay.
+        prices: the catalogue's prices that the tokens are priced at again; None: the costs on record.
+        compact: whether the page has the lines' cost and their total alone, and only warnings beside them.
 
     Raises:
         WrongUsage: the month, grouping or zone does not exist.
-        RouterError: the month has no rows; those that have some are named.
+        RouterError: the period has no rows; months that have some are named.
         FxError: an amount cannot be converted.
         LedgerError: the ledger cannot be read.
     """
-    if by not in BY:
-        raise unknown_name("group", by, BY)
-    asked = named_month(month, time_zone(time_zone_name), now)
-    exchange = Exchange(fx, currency)
-    rows = month_rows(reader, asked, by, exchange)
-    if rows.empty:
-        raise no_rows(asked, reader.months_present(asked.zone))
-    lines, total = _figures(rows, month_latencies(reader, asked, by), currency)
-    paid = payment_of(reader, asked, endpoints, exchange, now)
+    zone = time_zone(time_zone_name)
+    period = month if isinstance(month, Period) else named_month(month, zone, now)
+    group = group_of(by, reader, period, catalog)
+    asked = Asked(reader, period, group, fx, currency, catalog, now, endpoints, prices)
+    reading = Reading(asked)
+    data = reading.period_rows(Exchange(fx, currency))
+    if not data.rows.size:
+        raise no_rows(period, reader.months_present(period.zone), now)
+    said: tuple[Note, ...] = ()
+    if prices:
+        data, said = repriced(data, prices, catalog)
+    latencies = Latencies(reader, period, reading.before, group)
+    lines = lines_of(data, group, latencies.of_period(group))
+    page = _page(reading, data, lines, latencies)
+    page = replace(page, notes=(*said, *page.notes))
+    return _compact(page) if compact else page
+
+
+def _page(reading: Reading, data: MonthRows, lines: Lines, latencies: Latencies) -> Page:
+    asked = reading.asked
+    period, exchange, currency = asked.period, data.exchange, asked.currency
+    sums = sum_of_lines(data.sums_by(whole(data.rows)))
+    by_model = latencies.of_period(_MODELS)
+    paid = credit_of(asked, period, exchange)
+    this = side_of(asked, data, Side(period, lines.total, credit=paid.from_credit))
+    before, unknown = side_before(reading, latencies.of_before())
+    end = projected(asked)
+    overhead, swapped = overhead_of(data), swapped_table(data)
+    record = on_record(reading, data, lines.total.settled_cost)
+    warnings, notes = month_notes(data, lines.total, asked.reader, period, asked.now, asked.catalog)
     return Page(
         name="month",
-        title=f"{asked.name} by {by}, {currency}, {asked.zone.key}",
-        parameters=_parameters(asked, by, currency),
-        tables=(_table(lines, total, by, currency), *paid.tables, *exchange.tables()),
-        notes=(*month_notes(rows, total, reader, asked, now, exchange), *paid.notes),
-        footer=_footer(total, asked, catalog, exchange),
+        title=f"{period.name} by {asked.group.name}, {currency}, {period.zone.key}",
+        parameters=_parameters(asked),
+        tables=(
+            lines_table(lines, asked.group, currency),
+            *summary_tables(this, before, exchange),
+            *end.tables,
+            *tokens_table(sums),
+            *overhead.tables,
+            *time_tables(lines.total, sums),
+            *(() if asked.group.columns == MODEL else latency_table(by_model)),
+            *daily_tables(data, period, asked.now),
+            *record.tables,
+            *swapped,
+            *paid.tables,
+            *exchange.tables(),
+        ),
+        notes=(
+            *(*swap_notes(swapped), *warnings, *record.warnings),
+            *(*notes, *unknown, *summary_notes(this, before), *overhead.notes, *record.notes, *end.notes, *paid.notes),
+        ),
+        footer=_footer(lines.total, asked, exchange),
+        charts=(*end.charts, *_charts(asked, by_model)),
     )
 
 
-def _figures(
-    rows: pd.DataFrame, latencies: pd.DataFrame, currency: str
-) -> tuple[Mapping[str | None, Figures], Figures]:
-    """Return the figures of each line and of their sum."""
-    sums, histograms = sums_by_line(rows), histograms_by_line(latencies)
-    lines = {label: figures(line, histograms.get(label, {}), currency) for label, line in sums.items()}
-    return lines, figures(sum_of_lines(sums), sum_of_histograms(histograms), currency)
+def _charts(asked: Asked, models: Histograms) -> tuple[Chart, ...]:
+    currency = asked.currency
+    by_line = () if asked.group.name == "day" else (cost_chart(asked.group, currency),)
+    table = "lines" if asked.group.columns == MODEL else "latency"
+    return (*daily_charts(currency), *by_line, *((latency_chart(table),) if models.latencies else ()))
 
 
-def _table(lines: Mapping[str | None, Figures], total: Figures, by: str, currency: str) -> Table:
-    ordered = sorted(lines.items(), key=_earliest if by == "day" else _dearest)
-    return Table(
-        name="lines",
-        title=f"By {by}",
-        columns=_table_columns(by, currency),
-        rows=tuple(_cells(label, line, total) for label, line in ordered),
-        total=_cells("total", total, total),
-        panels=_PANELS,
+def _compact(page: Page) -> Page:
+    """Return the page with the lines' cost alone, and only what a reader would be wrong to pass over."""
+    lines = page.tables[0]
+    kept = (lines.columns[0].key, *lines.panels[0].keys)
+    places = [at for at, column in enumerate(lines.columns) if column.key in kept]
+    table = replace(
+        lines,
+        columns=tuple(lines.columns[at] for at in places),
+        rows=tuple(tuple(row[at] for at in places) for row in lines.rows),
+        total=None if lines.total is None else tuple(lines.total[at] for at in places),
+        panels=(Panel(lines.title, lines.panels[0].keys),),
     )
+    return replace(page, tables=(table,), notes=tuple(note for note in page.notes if note.kind == "warning"), charts=())
 
 
-def _earliest(line: tuple[str | None, Figures]) -> tuple[Fraction, int, str]:
-    return Fraction(0), 0, line[0] or ""
-
-
-def _dearest(line: tuple[str | None, Figures]) -> tuple[Fraction, int, str]:
-    label, found = line
-    return -(found.settled_cost.value if found.settled_cost else Fraction(0)), -found.attempts, label or ""
-
-
-def _table_columns(by: str, currency: str) -> tuple[Column, ...]:
+def _parameters(asked: Asked) -> tuple[Fact, ...]:
+    what = "month" if asked.period.is_month else "period"
     return (
-        Column(by, by.capitalize(), "text"),
-        Column("calls", "Calls", "count"),
-        Column("attempts", "Attempts", "count"),
-        Column("list_cost", f"List, {currency}", "money"),
-        Column("settled_cost", f"Settled, {currency}", "money"),
-        Column("cost_share", "Share", "share"),
-        Column("attempts_unpriced", "Unpriced", "count", optional=True),
-        Column("possibly_billed", f"Possibly billed, {currency}", "money", optional=True),
-        Column("reported_cost", f"Reported, {currency}", "money", optional=True),
-        Column("attempts_reported", "With reported cost", "count", optional=True),
-        Column("input_tokens", "Input", "tokens"),
-        Column("cache_read_tokens", "Cache read", "tokens"),
-        Column("cache_write_tokens", "Cache write", "tokens", optional=True),
-        Column("output_tokens", "Output", "tokens"),
-        Column("reasoning_tokens", "Reasoning", "tokens", optional=True),
-        Column("success_share", "Success", "share"),
-        Column("p50_ms", "p50", "duration_ms"),
-        Column("p95_ms", "p95", "duration_ms"),
-        Column("queue_ms", "Queue", "duration_ms"),
-        Column("inference_ms", "Inference", "duration_ms"),
-        Column("network_ms", "Network", "duration_ms"),
-        Column("state_ms", "State", "duration_ms"),
-        *(Column(f"attempts_{status}", status.capitalize(), "count") for status in STATUSES),
+        Fact(what, what, asked.period.name),
+        Fact("by", "by", asked.group.name),
+        Fact("currency", "currency", asked.currency),
+        Fact("time_zone", "time zone", asked.period.zone.key),
+        Fact("prices", "prices", asked.prices.name if asked.prices else AS_BILLED),
     )
 
 
-def _cells(label: str | None, line: Figures, total: Figures) -> tuple[Cell, ...]:
+def _footer(total: Figures, asked: Asked, exchange: Exchange) -> tuple[Fact, ...]:
     return (
-        label,
-        line.calls,
-        line.attempts,
-        line.list_cost,
-        line.settled_cost,
-        _share(line.settled_cost, total.settled_cost),
-        line.unpriced,
-        line.possibly_billed,
-        line.reported_cost,
-        line.reported,
-        line.input_tokens,
-        line.cache_read_tokens,
-        line.cache_write_tokens,
-        line.output_tokens,
-        line.reasoning_tokens,
-        line.success_share,
-        line.p50_ms,
-        line.p95_ms,
-        line.queue_ms,
-        line.inference_ms,
-        line.network_ms,
-        line.state_ms,
-        *(line.by_status[status] for status in STATUSES),
-    )
-
-
-def _share(cost: Money | None, total: Money | None) -> Fraction | None:
-    return None if cost is None or total is None or total.value == 0 else cost.value / total.value
-
-
-def _parameters(month: Period, by: str, currency: str) -> tuple[Fact, ...]:
-    return (
-        Fact("month", "month", month.name),
-        Fact("by", "by", by),
-        Fact("currency", "currency", currency),
-        Fact("time_zone", "time zone", month.zone.key),
-    )
-
-
-def _footer(total: Figures, month: Period, catalog: Catalog, exchange: Exchange) -> tuple[Fact, ...]:
-    return (
-        Fact("rows_counted", "rows counted", total.attempts, "count"),
+        Fact("rows_counted", "rows counted", total.records, "count"),
         Fact("rows_unpriced", "rows unpriced", total.unpriced, "count"),
         Fact("estimates", "estimates", total.estimated, "count"),
         *(Fact(f"attempts_{status}", f"cost {status}", total.by_status[status], "count") for status in STATUSES),
-        Fact("catalogue_date", "catalogue of", catalog.checked.isoformat()),
+        Fact("catalogue_date", "catalogue of", asked.catalog.checked.isoformat()),
         Fact("baseline", "baseline", "none"),
-        Fact("time_zone", "time zone", month.zone.key),
+        Fact("time_zone", "time zone", asked.period.zone.key),
         exchange.fact(),
     )

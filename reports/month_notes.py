@@ -1,65 +1,96 @@
-"""What a reader of a month's report must know to read its tables right.
+"""What a reader of a period's report must know to read its tables right.
 
-In: the month's frame and total. Out: notes, warnings first. Invariant: nothing that changes how a figure is to be read
+In: the period's rows and total. Out: notes, warnings first. Invariant: nothing that changes how a figure is to be read
 goes unsaid.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
-from reports.exchange import Exchange
+from pricing import Catalog
 from reports.figures import Figures
 from reports.frames import LedgerReader
-from reports.page import Cell, Kind, Note
-from reports.period import Period, to_us
+from reports.month_rows import MonthRows
+from reports.page import Cell, Kind, Money, Note, Table
+from reports.period import DAY_US, Period
+from reports.rows import total_of
 
-if TYPE_CHECKING:
-    import pandas as pd
+STALE_DAYS = 45
+"""Days after which a catalogue is called old: vendors change some price every few weeks."""
+NAMED_SWAPS = 3
 
 
 def month_notes(
-    rows: pd.DataFrame, total: Figures, reader: LedgerReader, month: Period, now: datetime, exchange: Exchange
-) -> tuple[Note, ...]:
-    """Return the notes of a month's report.
+    data: MonthRows, total: Figures, reader: LedgerReader, month: Period, now: datetime, catalog: Catalog
+) -> tuple[tuple[Note, ...], tuple[Note, ...]]:
+    """Return the warnings and the notes of a period's report.
 
     Args:
-        rows: the month's frame.
+        data: the period's rows.
         total: the figures of all of it.
         reader: the ledger's, for the price sets that were used.
-        month: the month.
-        now: aware instant; a month that it lies in is still running.
-        exchange: knows the rates that were used.
+        month: the period.
+        now: aware instant; a period that it lies in is still running.
+        catalog: whose date is judged.
     """
-    warnings = (*_swapped(rows), *_retired(rows, reader), *_unpriced(total), *_unsettled(total), *exchange.notes())
-    return (*warnings, *_running(month, now), *_imported(rows), *_refused(total), *_reported(total), *_latency(total))
-
-
-def _swapped(rows: pd.DataFrame) -> tuple[Note, ...]:
-    """Return a warning per pair of asked and served model that differ."""
-    counts: dict[tuple[str, str], int] = {}
-    columns = (rows[name].tolist() for name in ("model_asked", "model_served", "attempts"))
-    for asked, served, attempts in zip(*columns, strict=True):
-        if served is not None and served != asked:
-            counts[asked, served] = counts.get((asked, served), 0) + attempts
-    text = "{asked} was asked for and {served} answered, priced as what answered; attempts: {count}"
-    return tuple(
-        Note("warning", text, {"asked": (asked, "text"), "served": (served, "text"), "count": (count, "count")})
-        for (asked, served), count in sorted(counts.items())
+    warnings = (
+        *_retired(data, reader),
+        *_unpriced(total),
+        *_unsettled(total),
+        *_stale(catalog, month, now),
+        *_misplaced(data, month),
+        *data.exchange.notes(),
     )
+    notes = (
+        *_running(month, now),
+        *_imported(data),
+        *_added_up(data, total),
+        *_refused(total),
+        *_reported(total),
+        *_latency(total),
+    )
+    return warnings, notes
 
 
-def _retired(rows: pd.DataFrame, reader: LedgerReader) -> tuple[Note, ...]:
+def swap_notes(tables: tuple[Table, ...]) -> tuple[Note, ...]:
+    """Return warnings of pairs of asked and served model that differ.
+
+    Args:
+        tables: those of `month_doubts.swapped_table`.
+    """
+    rows = [row for table in tables for row in table.rows]
+    named = tuple(_swap(*row) for row in rows[:NAMED_SWAPS])
+    if len(rows) <= NAMED_SWAPS:
+        return named
+    further = "{count} further pairs of models differ alike: see the table of them"
+    return (*named, Note("warning", further, {"count": (len(rows) - NAMED_SWAPS, "count")}))
+
+
+def _swap(asked: Cell, served: Cell, count: Cell, amount: Cell) -> Note:
+    text = "{asked} was asked for and {served} answered, priced as what answered; attempts: {count}"
+    values: dict[str, tuple[Cell, Kind]] = {
+        "asked": (asked, "text"),
+        "served": (served, "text"),
+        "count": (count, "count"),
+    }
+    if isinstance(amount, Money):
+        text += "; settled: {amount} {currency}"
+        values |= {"amount": (amount, "money"), "currency": (amount.currency, "text")}
+    return Note("warning", text, values)
+
+
+def _retired(data: MonthRows, reader: LedgerReader) -> tuple[Note, ...]:
     """Return a warning per model that was priced at its last list after it had left it."""
-    used: dict[str, int] = {}
-    for price_set_id, attempts in zip(rows["price_set_id"].tolist(), rows["attempts"].tolist(), strict=True):
-        if price_set_id is not None:
-            used[price_set_id] = used.get(price_set_id, 0) + attempts
-    sets = reader.price_sets(sorted(used))
+    if "price_set_id" not in data.rows.codes:
+        return ()
+    sums = data.sums_by(data.rows.labels(("price_set_id",)))
+    sets = reader.price_sets(sorted(key for key in sums if key is not None))
     found = [
-        (prices.model, prices.retired_at, used[key]) for key, prices in sets.items() if prices.retired_at is not None
+        (prices.model, prices.retired_at, int(sums[key]["records"]))
+        for key, prices in sets.items()
+        if prices.retired_at is not None
     ]
     text = "{model} left its price list on {day} and is priced at its last list; attempts: {count}"
     return tuple(
@@ -92,17 +123,63 @@ def _unsettled(total: Figures) -> tuple[Note, ...]:
     return (Note("warning", text, values),)
 
 
+def _stale(catalog: Catalog, month: Period, now: datetime) -> tuple[Note, ...]:
+    """Return a warning where the catalogue is much older than the period's end, or than now."""
+    until = min(now.astimezone(month.zone).date(), month.last_day)
+    if until - catalog.checked <= timedelta(days=STALE_DAYS):
+        return ()
+    text = "the price catalogue is of {day}, {count} days before {until}: calls since then may be priced at old prices"
+    values: dict[str, tuple[Cell, Kind]] = {
+        "day": (catalog.checked.isoformat(), "text"),
+        "count": ((until - catalog.checked).days, "count"),
+        "until": (until.isoformat(), "text"),
+    }
+    return (Note("warning", text, values),)
+
+
+def _misplaced(data: MonthRows, month: Period) -> tuple[Note, ...]:
+    """Return a warning where others' days, which are UTC's, are on a page whose days are not."""
+    if not month.start_us % DAY_US and not month.end_us % DAY_US:
+        return ()
+    count = _records_of(data, "aggregated")
+    if not count:
+        return ()
+    text = (
+        "usage that others added up is booked whole on the day on which it begins: its days are mostly those of UTC "
+        "and cannot be cut at midnight of {zone}; rows: {count}"
+    )
+    return (Note("warning", text, {"zone": (month.zone.key, "text"), "count": (count, "count")}),)
+
+
 def _running(month: Period, now: datetime) -> tuple[Note, ...]:
-    if not month.start_us <= to_us(now) < month.end_us:
+    if not month.is_running(now):
         return ()
     stamp = f"{now.astimezone(month.zone):%Y-%m-%d %H:%M}"
-    return (Note("note", "the month is still running: figures up to {now}", {"now": (stamp, "text")}),)
+    what = "month" if month.is_month else "period"
+    return (Note("note", f"the {what} is still running: figures up to {{now}}", {"now": (stamp, "text")}),)
 
 
-def _imported(rows: pd.DataFrame) -> tuple[Note, ...]:
-    count = sum(rows[rows["origin"] == "imported"]["attempts"].tolist())
+def _imported(data: MonthRows) -> tuple[Note, ...]:
+    count = _records_of(data, "imported")
     text = "imported from a record of another system; attempts: {count}"
-    return (Note("note", text, {"count": (count, "count")}),) if count else ()
+    notes = [Note("note", text, {"count": (count, "count")})] if count else []
+    judged = data.where(data.rows.are("origin", "imported")).total()
+    silent = judged.attempts and judged.success_share is None
+    if silent:
+        notes.append(Note("note", "success is that of attempts whose outcome is on record; imported ones say nothing"))
+    return tuple(notes)
+
+
+def _added_up(data: MonthRows, total: Figures) -> tuple[Note, ...]:
+    count = _records_of(data, "aggregated")
+    if not count:
+        return ()
+    text = "added up by others before they came here, so that no latency or success of theirs is known; rows: {count}"
+    notes = [Note("note", text, {"count": (count, "count")})]
+    if total.uncounted:
+        text = "of them without a number of requests, so that no cost per call is worked out; rows: {count}"
+        notes.append(Note("note", text, {"count": (total.uncounted, "count")}))
+    return tuple(notes)
 
 
 def _refused(total: Figures) -> tuple[Note, ...]:
@@ -116,5 +193,9 @@ def _reported(total: Figures) -> tuple[Note, ...]:
 
 
 def _latency(total: Figures) -> tuple[Note, ...]:
-    text = "p50 and p95 are read from a histogram: each is within {error} of the exact one"
+    text = "percentiles are read from a histogram: each is within {error} of the exact one"
     return (Note("note", text, {"error": (Fraction(1, 20), "share")}),) if total.p50_ms is not None else ()
+
+
+def _records_of(data: MonthRows, origin: str) -> int:
+    return total_of(data.rows.sums["records"][data.rows.are("origin", origin)])

@@ -1,129 +1,179 @@
-"""A month of the ledger as frames whose rows know their line's label and their amounts in the page's currency.
+"""A period of the ledger as rows whose sums are known by any label, amounts in the page's currency.
 
-In: a reader, a month, what lines are. Out: data frames. Invariant: every attempt of the month is in exactly one row; an
-amount is converted at the rate of the UTC day of its call, whatever the page's time zone.
+In: a reader, a period, what lines are. Out: `MonthRows`. Invariant: every record of the period is in exactly one row;
+an amount is converted at the rate of the UTC day of its call, whatever the page's time zone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from reports.exchange import Exchange
-from reports.figures import STATUSES, TIMES
-from reports.frames import LedgerReader, latency_frame, usage_frame
-from reports.period import Period, quarter_hour_date, utc_day
+from reports.figures import SHOWN, STATUSES, SUMMED, TIMES, Figures, Sums, figures, sum_of_lines
+from reports.frames import LedgerReader
+from reports.page import Money
+from reports.period import Period, day_parts
+from reports.rows import Flags, Grouping, Labels, Rows, Whole, read_rows, total_of
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-BY: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "model": ("model_served", "model_asked"),
-        "role": ("role",),
-        "class": ("task_class",),
-        "day": ("quarter_hour",),
-        "configuration": ("configuration",),
-        "tenant": ("tenant",),
-    }
-)
-"""What lines can be: the ledger's columns each is read from, the first one that is known. `model` is the model that
-answered, or else the one that was asked for; a day in a time zone is made of quarter hours."""
-
+MODEL = ("model_served", "model_asked")
+"""The model that answered, or else the one that was asked for."""
+AMOUNTS: Mapping[str, tuple[str, str | None]] = {
+    "list_shown": ("cost", "cost_currency"),
+    "settled_shown": ("settled", "settled_currency"),
+    "reported_shown": ("reported_usd", None),
+    "unsettled_shown": ("unsettled_usd", None),
+    "retried_shown": ("retried_settled", "settled_currency"),
+}
+"""Amounts by name: what the ledger calls them, and the column of their currency; None: US dollars."""
 _FAILED = ("failed", "timed_out")
-QUARTER_HOURS_A_DAY = 96
-_ALWAYS = (
-    "status",
-    "cost_status",
-    "cost_currency",
-    "settled_currency",
-    "origin",
-    "usage_estimated",
-    "possibly_billed",
-    "model_asked",
-    "model_served",
-    "price_set_id",
-)
+_MEASURED: Mapping[str, str] = {
+    "queue_us": "attempts",
+    "inference_us": "inference_timed",
+    "network_us": "network_timed",
+    "state_us": "state_timed",
+    "latency_us": "timed",
+}
+"""The count of attempts that have each of `figures.TIMES`."""
+_COUNTED = tuple(name for name in SUMMED if name not in SHOWN)
+_PICO = 10**12
+_MICRO = 10**6
 
 
-def month_rows(reader: LedgerReader, month: Period, by: str, exchange: Exchange) -> pd.DataFrame:
-    """Return the month's groups of attempts.
+@dataclass(frozen=True, slots=True, eq=False)
+class MonthRows:
+    """The rows of a period.
+
+    Args:
+        rows: with the columns of `figures.MARKED`.
+        lines: the line that each row belongs to.
+        exchange: converts into the page's currency.
+    """
+
+    rows: Rows
+    lines: Labels
+    exchange: Exchange
+
+    def sums_by_line(self) -> Mapping[str | None, Sums]:
+        """Return each line's sums of every column of `figures.SUMMED`, in the order in which the lines first occur."""
+        return self.sums_by(self.lines)
+
+    def sums_by(self, labels: Labels) -> Mapping[Any, Sums]:
+        """Return the sums of `figures.SUMMED` by any label."""
+        grouping = Grouping(labels.codes, len(labels.names))
+        columns: dict[str, Sequence[int | Fraction]] = {name: grouping.sums(self.rows.sums[name]) for name in _COUNTED}
+        columns.update({name: self.amounts(labels, name) for name in SHOWN})
+        return {label: {name: column[at] for name, column in columns.items()} for at, label in enumerate(labels.names)}
+
+    def amounts(self, labels: Labels, amount: str) -> list[Fraction]:
+        """Return an amount of each label, exact, in the page's currency.
+
+        Args:
+            labels: the label of each row.
+            amount: a key of `AMOUNTS`.
+
+        Raises:
+            FxError: an amount cannot be converted.
+        """
+        name, column = AMOUNTS[amount]
+        rows, found = self.rows, [Fraction(0)] * len(labels.names)
+        micro, pico = rows.sums[f"{name}_micro"], rows.sums[f"{name}_pico"]
+        days = rows.codes["utc_day"]
+        if column is None:
+            currencies: Sequence[str] = ("USD",)
+            codes = np.zeros(rows.size, dtype=np.int64)
+        else:
+            currencies = tuple(code or self.exchange.currency for code in rows.values[column])
+            codes = rows.codes[column]
+        # An amount of the page's own currency needs no day, so that its rows are one sum.
+        own = np.array([code == self.exchange.currency for code in currencies], dtype=bool)
+        if rows.size:
+            days = np.where(own[codes], 0, days)
+        cells = rows.combined((labels.codes, codes, days))
+        kinds, first = np.unique(cells, return_index=True)
+        grouping = Grouping(cells, len(kinds))
+        for row, whole, rest in zip(first.tolist(), grouping.sums(micro), grouping.sums(pico), strict=True):
+            if whole or rest:
+                on = rows.values["utc_day"][rows.codes["utc_day"][row]]
+                value = Fraction(whole * _MICRO + rest, _PICO)
+                found[labels.codes[row]] += self.exchange.convert(value, currencies[codes[row]], on)
+        return found
+
+    @property
+    def knows_retries(self) -> bool:
+        """Whether the ledger says what second and later attempts of a call cost."""
+        return "retried_settled_micro" in self.rows.sums
+
+    def where(self, flags: Flags) -> MonthRows:
+        """Return the rows that are flagged, with their lines."""
+        return replace(self, rows=self.rows.where(flags), lines=Labels(self.lines.codes[flags], self.lines.names))
+
+    def settled(self) -> Money | None:
+        """Return the settled cost of all rows; None where none is known."""
+        known = total_of(self.rows.sums["settled_known"])
+        whole_ones, refused, records = (total_of(self.rows.sums[name]) for name in ("whole", "refused", "records"))
+        (amount,) = self.amounts(whole(self.rows), "settled_shown")
+        return Money(amount, self.exchange.currency, records > whole_ones + refused) if known else None
+
+    def total(self) -> Figures:
+        """Return the figures of all rows, without latencies."""
+        return figures(sum_of_lines(self.sums_by(whole(self.rows))), {}, self.exchange.currency)
+
+
+def whole(rows: Rows) -> Labels:
+    """Return one label for all rows."""
+    return Labels(np.zeros(rows.size, dtype=np.int64), (None,))
+
+
+def month_rows(reader: LedgerReader, month: Period, by: str, exchange: Exchange) -> MonthRows:
+    """Return a period's rows with their lines.
 
     Args:
         reader: the ledger's.
-        month: the month.
-        by: a key of `BY`.
+        month: the period.
+        by: a name of `router.ledger.sums.KEY_COLUMNS`.
         exchange: converts into the page's currency.
 
-    Returns:
-        The columns of `frames.usage_frame` (times over answered attempts of ours alone), `line` (the label, None where
-        unknown), and those of `figures.MARKED` (integers) and `figures.SHOWN` (fractions of the page's currency).
-
     Raises:
-        FxError: an amount cannot be converted.
         LedgerError: the ledger cannot be read.
     """
-    when = "quarter_hour" if by == "day" else "day"
-    keys = tuple(dict.fromkeys((*BY[by], when, *_ALWAYS)))
-    rows = _labelled(usage_frame(reader, month.start_us, month.end_us, keys), by, month)
-    days = [utc_day(value // QUARTER_HOURS_A_DAY if by == "day" else value) for value in rows[when].tolist()]
-    usd = ["USD"] * len(days)
-    amounts = {
-        "list_shown": ("cost", rows["cost_currency"].tolist()),
-        "settled_shown": ("settled", rows["settled_currency"].tolist()),
-        "reported_shown": ("reported_usd", usd),
-        "unsettled_shown": ("unsettled_usd", usd),
+    rows = marked(read_rows(reader, day_parts(month.start_us, month.end_us, month.zone)))
+    return MonthRows(rows, rows.labels((by,)), exchange)
+
+
+def marked(rows: Rows) -> Rows:
+    """Return rows with the columns of `figures.MARKED`."""
+    sums = rows.sums
+    routed, succeeded = rows.are("origin", "routed"), rows.are("status", "succeeded")
+    answered = routed & succeeded
+    ended = rows.hold("status", lambda status: status not in ("started", None))
+    judged = ended & (routed | ~rows.are("http_status", None))
+    limited = rows.are("error_kind", "rate_limited") | rows.are("http_status", 429)
+    billable = rows.hold("possibly_billed", bool) | ~rows.are("status", *_FAILED) | ~rows.are("cost_status", "unknown")
+    records, attempts = sums["records"], sums["attempts"]
+    columns: dict[str, Whole] = {
+        "refused": np.where(billable, 0, sums["usage_unknown"]),
+        "whole": np.where(rows.are("cost_status", "exact", "estimated"), records, 0),
+        "ended": np.where(ended, attempts, 0),
+        "judged": np.where(judged, attempts, 0),
+        "answered": np.where(judged & succeeded, attempts, 0),
+        "rate_limited": np.where(judged & limited, attempts, 0),
+        "estimated": np.where(rows.hold("usage_estimated", bool), records, 0),
+        "timed_ours": np.where(answered, attempts, 0),
+        "list_known": np.where(rows.are("cost_currency", None), 0, records),
+        "settled_known": np.where(rows.are("settled_currency", None), 0, records),
     }
-    shown = {
-        name: _objects(
-            # A group without an amount needs no rate, and must not fail for want of one.
-            [
-                exchange.convert(value, code, day) if value else Fraction(0)
-                for value, code, day in zip(rows[amount].tolist(), codes, days, strict=True)
-            ]
-        )
-        for name, (amount, codes) in amounts.items()
-    }
-    return _marked(rows.assign(**shown))
+    for time in TIMES:
+        columns[time] = np.where(answered, sums[time], 0)
+        columns[f"{time}_known"] = np.where(answered, sums[_MEASURED[time]], 0)
+    columns |= {f"cost_{name}": np.where(rows.are("cost_status", name), records, 0) for name in STATUSES}
+    return rows.with_sums(**columns)
 
 
-def month_latencies(reader: LedgerReader, month: Period, by: str) -> pd.DataFrame:
-    """Return the month's answered attempts by `line` and `latency_bucket`; see `frames.latency_frame`."""
-    return _labelled(latency_frame(reader, month.start_us, month.end_us, BY[by]), by, month)
-
-
-def _marked(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with the columns of `figures.MARKED`."""
-    attempts, priced, status = rows["attempts"], rows["cost_status"], rows["status"]
-    answered = (rows["origin"] == "routed") & (status == "succeeded")
-    billable = rows["possibly_billed"].astype(bool) | ~status.isin(_FAILED) | (priced != "unknown")
-    return rows.assign(
-        refused=rows["usage_unknown"].where(~billable, 0),
-        whole=attempts.where(priced.isin(("exact", "estimated")), 0),
-        ended=attempts.where(status != "started", 0),
-        estimated=attempts.where(rows["usage_estimated"].astype(bool), 0),
-        timed=attempts.where(answered, 0),
-        list_known=attempts.where(rows["cost_currency"].notna(), 0),
-        settled_known=attempts.where(rows["settled_currency"].notna(), 0),
-        **{name: rows[name].where(answered, 0) for name in TIMES},
-        **{f"cost_{name}": attempts.where(priced == name, 0) for name in STATUSES},
-    )
-
-
-def _labelled(rows: pd.DataFrame, by: str, month: Period) -> pd.DataFrame:
-    values = zip(*(rows[column].tolist() for column in BY[by]), strict=True)
-    labels: list[str | None]
-    if by == "day":
-        labels = [quarter_hour_date(quarter_hour, month.zone).isoformat() for (quarter_hour,) in values]
-    else:
-        labels = [next((value for value in found if value is not None), None) for found in values]
-    return rows.assign(line=_objects(labels))
-
-
-def _objects(values: list[Any]) -> pd.Series[Any]:
-    """Return values as they are: pandas would make texts of its own of strings, and NaN of None."""
-    import pandas as pd
-
-    return pd.Series(values, dtype=object)
+def money(value: Fraction, exchange: Exchange, *, lower_bound: bool = False) -> Money:
+    """Return an amount in the page's currency."""
+    return Money(value, exchange.currency, lower_bound)

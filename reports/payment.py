@@ -28,6 +28,15 @@ class Payment:
     tables: tuple[Table, ...] = ()
     notes: tuple[Note, ...] = ()
 
+    @property
+    def from_credit(self) -> Money | None:
+        """What free and prepaid credit paid of the month; None where no endpoint has credit."""
+        if len(self.tables) < 2:
+            return None
+        cells = (cell for key in ("free_credit", "prepaid_credit") for cell in self.tables[0].column(key))
+        paid = [cell for cell in cells if isinstance(cell, Money)]
+        return Money(sum((cell.value for cell in paid), Fraction(0)), paid[0].currency)
+
 
 def payment_of(
     reader: LedgerReader, month: Period, endpoints: Mapping[str, EndpointSettings], exchange: Exchange, now: datetime
@@ -136,7 +145,7 @@ class _Book:
 
     def notes(self) -> Iterator[Note]:
         """Yield what must be said of the commitment."""
-        for tier in self._commitments:
+        for tier in self._commitments if self._month.is_month else ():
             days = _utc_days(self._month)
             covered = [tier.covers(day) for day in days]
             if any(covered) and not all(covered):
@@ -158,6 +167,8 @@ class _Book:
 
     def _shortfall(self) -> Fraction | None:
         """Return what a month that is over fell short of its commitment, in the page's currency; None: none held."""
+        if not self._month.is_month:
+            return None
         days = _utc_days(self._month)
         whole = [tier for tier in self._commitments if all(tier.covers(day) for day in days)]
         if not whole or self._until < self._month.end_us:

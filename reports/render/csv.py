@@ -1,4 +1,4 @@
-"""A page's main table as CSV for spreadsheets and data frames (RFC 4180, UTF-8, line feeds).
+"""A table of a page as CSV for spreadsheets and data frames (RFC 4180, UTF-8, line feeds).
 
 In: a `Page`. Out: a heading line and one line per row; the first column, `row`, tells a `line` from the `total`.
 Invariant: amounts are decimal strings as in JSON, unknown is an empty field, and `lower_bounds` names the columns that
@@ -10,19 +10,24 @@ from __future__ import annotations
 import csv
 from io import StringIO
 
-from reports.page import Cell, Column, Money, Page
+from reports.page import Cell, Column, Money, Page, Table
 from reports.render.json import json_cell
+from router.errors import WrongUsage, unknown_name
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
-def render_csv(page: Page) -> str:
-    """Return the page's first table as CSV. Notes and footer are not in it: show them apart.
+def render_csv(page: Page, name: str | None = None) -> str:
+    """Return one of the page's tables as CSV. Notes and footer are not in it: show them apart.
 
     Args:
         page: the page.
+        name: the table's name; None: the first one.
+
+    Raises:
+        WrongUsage: the page has no such table; those that it has are named.
     """
-    table = page.tables[0]
+    table = page.tables[0] if name is None else _table(page, name)
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["row", *(column.key for column in table.columns), "lower_bounds"])
@@ -31,6 +36,16 @@ def render_csv(page: Page) -> str:
     if table.total is not None:
         writer.writerow(["total", *_fields(table.columns, table.total)])
     return out.getvalue()
+
+
+def _table(page: Page, name: str) -> Table:
+    try:
+        return page.table(name)
+    except KeyError:
+        known = [table.name for table in page.tables]
+        raise WrongUsage(
+            str(unknown_name("table", name, known)), hint=f"tables of this page: {', '.join(known)}"
+        ) from None
 
 
 def _fields(columns: tuple[Column, ...], row: tuple[Cell, ...]) -> list[str]:

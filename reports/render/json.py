@@ -1,6 +1,6 @@
 """A page as JSON for other programs.
 
-In: a `Page`. Out: one object: `report`, `title`, `parameters`, `tables` by name, `notes`, `footer`.
+In: a `Page`. Out: one object: `report`, `title`, `parameters`, `charts`, `tables` by name, `notes`, `footer`.
 Invariant: an amount of money is a decimal string, exact unless the row names it in `rounded` (no finite decimal form:
 rounded half-even at 1e-12); one whose row names it in `lower_bounds` is "this or more"; unknown is null, never 0.
 """
@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from reports.page import Cell, Column, Fact, Kind, Money, Page, Table
+from reports.page import Cell, Chart, Column, Fact, Kind, Money, Page, Table
 from reports.render.numbers import decimal_text
 from reports.render.sections import fill
 
@@ -26,6 +26,7 @@ def render_json(page: Page) -> str:
         "report": page.name,
         "title": page.title,
         "parameters": _facts(page.parameters),
+        "charts": [_chart(chart) for chart in page.charts],
         "tables": {table.name: _table(table) for table in page.tables},
         "notes": [{"kind": note.kind, "text": fill(note), "values": _values(note.values)} for note in page.notes],
         "footer": _facts(page.footer),
@@ -42,6 +43,21 @@ def json_cell(cell: Cell, kind: Kind) -> str | int | float | None:
     if kind in ("count", "tokens") and cell.denominator == 1:
         return int(cell)
     return float(cell)
+
+
+def _chart(chart: Chart) -> dict[str, Any]:
+    """Return what a chart shows of which table, so that another program can draw it."""
+    return {
+        "name": chart.name,
+        "title": chart.title,
+        "kind": chart.kind,
+        "table": chart.table,
+        "x": chart.x,
+        "y": list(chart.y),
+        "group": chart.group,
+        "label": chart.label,
+        "description": chart.description,
+    }
 
 
 def _table(table: Table) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Invariant: all rounding of a page happens here; what is not zero is never writte
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
@@ -15,6 +16,7 @@ from reports.page import Cell, Kind, Money
 UNKNOWN = "–"
 MINUS = "−"
 AT_LEAST = "≥"
+_MULTIPLES = (("M", 10**6), ("k", 10**3))
 PLACES_STORED = 12
 """Decimal places of an amount that has no finite decimal form, in JSON and CSV: those of the ledger."""
 
@@ -43,6 +45,21 @@ def format_cell(cell: Cell, kind: Kind) -> str:
     if kind == "duration_ms":
         return format_duration_ms(Fraction(cell))
     return _grouped(Fraction(cell), 0 if Fraction(cell).denominator == 1 else 1)
+
+
+def format_brief(cell: Cell, kind: Kind) -> str:
+    """Return a cell as it stands beside a bar or above a page: money of 1 or more with its currency's digits alone.
+
+    Args:
+        cell: the value; None is unknown.
+        kind: how it is shown.
+    """
+    if not isinstance(cell, Money) or kind not in ("money", "exact"):
+        return format_cell(cell, kind)
+    if abs(cell.value) < 1:
+        return f"{format_cell(cell, 'money')} {cell.currency}"
+    bound = f"{AT_LEAST} " if cell.lower_bound else ""
+    return f"{bound}{_grouped(cell.value, currency_digits(cell.currency))} {cell.currency}"
 
 
 def format_amount(value: Fraction, currency: str) -> str:
@@ -81,6 +98,21 @@ def format_duration_ms(value: Fraction) -> str:
     return _grouped(value, min(3, max(0, _places_for_figures(value, 3))))
 
 
+def format_marks(marks: Sequence[Fraction], kind: Kind) -> list[str]:
+    """Return the round numbers of an axis with equally many decimals, from ten thousand on in k or M.
+
+    Args:
+        marks: multiples of one step that is 1, 2 or 5 times a power of ten.
+        kind: what they measure.
+    """
+    if kind in ("share", "change"):
+        return [f"{text} %" for text in _even([mark * 100 for mark in marks])]
+    greatest = max((abs(mark) for mark in marks), default=Fraction(0))
+    unit, divisor = next(((unit, size) for unit, size in _MULTIPLES if greatest >= size * 10), ("", 1))
+    texts = _even([mark / divisor for mark in marks])
+    return [text + unit if mark else text for text, mark in zip(texts, marks, strict=True)]
+
+
 def decimal_text(value: Fraction) -> tuple[str, bool]:
     """Return a number as a decimal string without exponent, and whether it is exact.
 
@@ -103,6 +135,11 @@ def currency_digits(currency: str) -> int:
     from babel.numbers import get_currency_precision
 
     return get_currency_precision(currency)
+
+
+def _even(values: Sequence[Fraction]) -> list[str]:
+    places = max((_finite_places(value) or 0 for value in values), default=0)
+    return [_grouped(value, places if value else 0) for value in values]
 
 
 def _grouped(value: Fraction, places: int) -> str:

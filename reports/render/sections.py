@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from reports.page import Cell, Column, Fact, Money, Note, Table
+from reports.page import Cell, Column, Fact, Kind, Money, Note, Table
 from reports.render.numbers import format_cell
 
 _PLACE = re.compile(r"\{(\w+)\}")
@@ -39,6 +39,12 @@ def fill(note: Note) -> str:
     """Return a note's sentence with its values in place; braces around anything else stand as they are."""
     texts = {name: format_cell(cell, kind) for name, (cell, kind) in note.values.items()}
     return _PLACE.sub(lambda place: texts.get(place[1], place[0]), note.text)
+
+
+def note_parts(note: Note) -> tuple[str | tuple[Cell, Kind], ...]:
+    """Return a note cut into what stands in its sentence and its values, in their order."""
+    parts = _PLACE.split(note.text)  # sentence, name, sentence, name, …
+    return tuple(part if at % 2 == 0 else note.values.get(part, f"{{{part}}}") for at, part in enumerate(parts) if part)
 
 
 def fact_text(fact: Fact) -> str:

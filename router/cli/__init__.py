@@ -14,7 +14,28 @@ from io import TextIOWrapper
 
 import typer
 
-from router.cli import compare, config, demo, explain, fx, import_, prices, prices_explain, report, run, sandbox, whatif
+from router.cli import (
+    backtest,
+    budget,
+    case,
+    compare,
+    config,
+    demo,
+    diff,
+    explain,
+    fleet,
+    fx,
+    import_,
+    ledger,
+    prices,
+    prices_explain,
+    reconcile,
+    report,
+    roi,
+    run,
+    sandbox,
+    whatif,
+)
 from router.cli.month_option import MonthCommand
 from router.cli.output import abandon, open_closed_streams, put, say
 
@@ -38,8 +59,16 @@ app.command("run")(run.run)
 app.command("explain")(explain.explain)
 app.command("report", cls=MonthCommand)(report.report)
 app.command("compare", cls=MonthCommand)(compare.compare)
+app.command("diff", cls=MonthCommand)(diff.diff)
 app.command("whatif", cls=MonthCommand)(whatif.whatif)
+app.command("roi", cls=MonthCommand)(roi.roi)
+app.command("fleet")(fleet.fleet)
+app.add_typer(case.case_app, name="case")
+app.command("backtest")(backtest.backtest)
+app.add_typer(budget.budget_app, name="budget")
+app.command("reconcile")(reconcile.reconcile)
 app.add_typer(import_.import_app, name="import")
+app.add_typer(ledger.ledger_app, name="ledger")
 app.add_typer(prices.prices_app, name="prices")
 prices.prices_app.command("explain")(prices_explain.explain_cost)
 app.add_typer(fx.fx_app, name="fx")

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from router.cli.month_option import FormatOption, OutputOption, PageFormat, TimezoneOption
+from router.cli.switch import CallsOption, CurrencyOption, ListOption, Pricing, SettlementOption, basis_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-    from zoneinfo import ZoneInfo
+    from collections.abc import Mapping, Sequence
 
-    from pricing import Catalog
-    from reports import Exchange, Work
+    from reports import Basis, Page, Period, Singles, Work
+    from router.ledger import Ledger
     from router.settings import ConfigurationSettings, Settings
+
+AtOption = Annotated[
+    str | None,
+    typer.Option("--at", metavar="DATE", help="Prices of this day. Default: by hand today's, else each call's own."),
+]
 
 
 def compare(
     configuration: Annotated[
         list[str],
-        typer.Argument(help="Named configurations, or models (all of that model); the first is the baseline."),
+        typer.Argument(
+            help="Configurations, or models (all of that model), bought elsewhere as NAME@ENDPOINT; as-billed is what "
+            "is on record. The first is the baseline."
+        ),
     ],
     *,
     month: Annotated[
@@ -45,169 +51,140 @@ def compare(
         str | None,
         typer.Option("--requests", metavar="N", help="By hand: requests; the tokens are then those of each request."),
     ] = None,
-    calls: Annotated[
-        str | None,
-        typer.Option("--calls", metavar="A:B", help="Orchestrator calls to worker calls; tokens are split alike."),
-    ] = None,
-    price_list: Annotated[
-        str, typer.Option("--list", metavar="NAME", help="Price list; vendor: each model at its vendor's.")
-    ] = "vendor",
-    at: Annotated[
-        str | None,
-        typer.Option(
-            "--at", metavar="DATE", help="Prices of this day. Default: by hand today's, else each call's own."
-        ),
-    ] = None,
-    settlement: Annotated[
-        str | None,
-        typer.Option("--settlement", metavar="CUR=RATE", help="What one unit of list price is paid with: CNY=1."),
-    ] = None,
-    currency: Annotated[
-        str | None,
-        typer.Option("--currency", metavar="CODE", help="Currency of the page. Default: the settlement's, or set."),
-    ] = None,
+    calls: CallsOption = None,
+    price_list: ListOption = "vendor",
+    at: AtOption = None,
+    settlement: SettlementOption = None,
+    currency: CurrencyOption = None,
     timezone: TimezoneOption = None,
     form: FormatOption = PageFormat.TEXT,
     output: OutputOption = None,
 ) -> None:
     """Price the same work under several configurations, on the ledger's month or on totals given by hand.
 
+    Example: router compare all-gpt-4.1 hybrid hybrid@relay by_class --month last
+
     Example: router compare all-gpt-4.1 hybrid --input-tokens 8M --output-tokens 3.2M --calls 1:5
-
-    Example: router compare deepseek-v3.2 gpt-4.1 --list relay --requests 10k --output-tokens 500 --settlement CNY=1
     """
-    from datetime import UTC, datetime
-
-    from reports import Basis, Exchange, compare_configurations, configurations_named, time_zone
-    from router.cli.month_option import currency_of, instant_of, terms_of
     from router.cli.output import put_page
-    from router.client import catalog_of
-    from router.ledger.rates import recorded_fx
     from router.settings_file import load_settings
 
     settings = load_settings()
-    catalog = catalog_of(settings)
-    _check_list(catalog, price_list)
-    zone = time_zone(timezone or settings.time_zone)
-    terms = terms_of(settlement)
-    shown = currency_of(currency or terms.settlement_currency or settings.report_currency)
-    named = configurations_named(configuration, settings, catalog)
-    exchange = Exchange(recorded_fx(settings), shown)
-    instant = instant_of(at, zone) if at else None
-    given = _Given(input_tokens, cached_tokens, output_tokens, requests, calls)
-    if given.by_hand:
-        instant = instant or datetime.now(UTC)
-        work = given.work(named, instant, zone, month)
+    pricing = Pricing(price_list, at, settlement, currency, timezone)
+    given = {
+        "input_tokens": input_tokens,
+        "cached_tokens": cached_tokens,
+        "output_tokens": output_tokens,
+        "requests": requests,
+    }
+    if any(text is not None for text in given.values()):
+        page = _by_hand(configuration, given, calls, month, pricing, settings)
     else:
-        work = _recorded_work(settings, month, calls, catalog, price_list, exchange, zone)
-    page = compare_configurations(named, work, Basis(catalog, price_list, instant, terms, exchange))
+        page = _recorded(configuration, calls, month, pricing, settings)
     put_page(page, form.value, output)
 
 
-def _check_list(catalog: Catalog, price_list: str) -> None:
-    """Refuse a price list that does not exist, before anything is read."""
-    from router.errors import unknown_name
-
-    known = (*catalog.lists, "vendor")
-    if price_list not in known:
-        raise unknown_name("price list", price_list, known)
-
-
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """The options that give totals by hand, as they were typed; None: not given."""
-
-    input_tokens: str | None
-    cached_tokens: str | None
-    output_tokens: str | None
-    requests: str | None
-    calls: str | None
-
-    @property
-    def by_hand(self) -> bool:
-        """Whether any total is given, so that the ledger is not read."""
-        return any(
-            value is not None for value in (self.input_tokens, self.cached_tokens, self.output_tokens, self.requests)
-        )
-
-    def work(self, named: Mapping[str, ConfigurationSettings], at: datetime, zone: ZoneInfo, month: str | None) -> Work:
-        """Return the totals as work.
-
-        Raises:
-            WrongUsage: a number is not one, the options exclude each other, or a pair has no split.
-        """
-        from reports import Fact, Note, Work, totals_by_hand
-        from reports.workload import split_of
-
-        self._check(named, month)
-        split = None if self.calls is None else split_of(self.calls)
-        tokens = {name: self._number(name) for name in ("input_tokens", "cached_tokens", "output_tokens")}
-        times = None if self.requests is None else self._number("requests")
-        notes = [Note("note", _each(times))]
-        if self.input_tokens is None:
-            notes.append(
-                Note("note", "no input tokens are given, so output alone is priced: --input-tokens N adds them")
-            )
-        return Work(
-            title="totals given by hand",
-            portions=totals_by_hand(**tokens, at=at, split=split, requests=times),
-            parameters=(
-                *(Fact(name, name.replace("_", " "), count, "tokens") for name, count in tokens.items()),
-                Fact("requests", "requests", times, "count"),
-                Fact("calls", "orchestrator : worker", self.calls),
-            ),
-            notes=tuple(notes),
-            rows_counted=0,
-            rows_unpriced=0,
-            estimates=0,
-            time_zone=zone.key,
-        )
-
-    def _check(self, named: Mapping[str, ConfigurationSettings], month: str | None) -> None:
-        from router.errors import WrongUsage
-        from router.settings import FixedSettings
-
-        if month is not None:
-            raise WrongUsage("--month: not allowed beside totals given by hand", hint="leave out one of the two")
-        for name, rule in named.items():
-            if not isinstance(rule, FixedSettings):
-                message = f"configuration: {name!r} chooses a model for each request, and totals by hand have none"
-                raise WrongUsage(message, hint="compare it on the ledger: router compare … --month")
-            if self.calls is None and rule.orchestrator != rule.worker:
-                message = f"--calls: missing, and configuration {name!r} has two models"
-                raise WrongUsage(message, hint="one orchestrator call for five worker calls is --calls 1:5")
-
-    def _number(self, name: str) -> int:
-        from reports.workload import quantity
-
-        text = getattr(self, name)
-        return 0 if text is None else quantity(text, f"--{name.replace('_', '-')}")
-
-
-def _each(requests: int | None) -> str:
-    if requests is None:
-        return "the token counts are totals; no request is taken to reach a context tier"
-    return "the token counts are those of each request"
-
-
-def _recorded_work(
-    settings: Settings,
-    month: str | None,
+def _by_hand(
+    names: Sequence[str],
+    given: Mapping[str, str | None],
     calls: str | None,
-    catalog: Catalog,
-    price_list: str,
-    exchange: Exchange,
-    zone: ZoneInfo,
-) -> Work:
+    month: str | None,
+    pricing: Pricing,
+    settings: Settings,
+) -> Page:
+    from dataclasses import replace
     from datetime import UTC, datetime
 
-    from reports import named_month, work_of_month
+    from reports import bases_named, compare_configurations, configurations_named
+    from reports.contenders import AS_BILLED
     from reports.workload import split_of
+    from router.cli.totals import Totals
+    from router.errors import WrongUsage
+
+    if month is not None:
+        raise WrongUsage("--month: not allowed beside totals given by hand", hint="leave out one of the two")
+    zone, basis = basis_of(settings, pricing, None)
+    at = basis.at or datetime.now(UTC)
+    basis = replace(basis, at=at)
+    rules = configurations_named([name for name in names if name != AS_BILLED], settings, basis.catalog)
+    split = None if calls is None else split_of(calls)
+    totals = Totals.of(given)
+    totals.check(tuple(rules.items()), split)
+    bases = bases_named(rules, settings, basis, at)
+    work = totals.work(at, zone, split)
+    return compare_configurations(rules, work, basis, bases=bases, against_record=AS_BILLED in names)
+
+
+def _recorded(names: Sequence[str], calls: str | None, month: str | None, pricing: Pricing, settings: Settings) -> Page:
+    from datetime import UTC, datetime
+
+    from reports import bases_named, compare_configurations, configurations_named, named_month
+    from reports.contenders import AS_BILLED
+    from reports.period import at_us
     from router.ledger import default_url, open_ledger
 
-    split = None if calls is None else split_of(calls)
+    zone, _ = basis_of(settings, pricing, None)  # what is wrong is said before anything is read
     wanted = named_month(month, zone, datetime.now(UTC))
     with open_ledger(default_url(settings)) as ledger:
-        return work_of_month(
-            ledger.reader, wanted, split=split, catalog=catalog, price_list=price_list, exchange=exchange
-        )
+        _, basis = basis_of(settings, pricing, ledger)
+        rules = configurations_named([name for name in names if name != AS_BILLED], settings, basis.catalog)
+        bases = bases_named(rules, settings, basis, basis.at or at_us(wanted.start_us))
+        singles = singles_of(settings, rules, basis)
+        work = month_work(ledger, wanted, calls, rules, bases, singles, basis)
+    return compare_configurations(
+        rules, work, basis, bases=bases, singles=singles, against_record=names[0] == AS_BILLED
+    )
+
+
+def singles_of(settings: Settings, rules: Mapping[str, ConfigurationSettings], basis: Basis) -> Singles:
+    """Return what the baselines are chosen from: every model that a configuration names, the floors that are set."""
+    from reports import Singles, models_named
+    from router.settings import ByClassSettings
+
+    every = [*settings.configurations.values(), *rules.values()]
+    floors = [
+        rule for rule in (*rules.values(), *settings.configurations.values()) if isinstance(rule, ByClassSettings)
+    ]
+    models = models_named(every, basis.catalog)
+    return Singles(models, floors[0]) if floors else Singles(models)
+
+
+def month_work(
+    ledger: Ledger,
+    month: Period,
+    calls: str | None,
+    rules: Mapping[str, ConfigurationSettings],
+    bases: Mapping[str, Basis],
+    singles: Singles,
+    basis: Basis,
+) -> Work:
+    """Return a month of the ledger as the work of some configurations.
+
+    Args:
+        ledger: the ledger.
+        month: the month.
+        calls: how attempts without a role are split, as 1:5; None: they are not.
+        rules: the configurations by name.
+        bases: their prices by name.
+        singles: what else will be priced, at `basis`.
+        basis: the page's prices.
+
+    Raises:
+        WrongUsage: `calls` is no split.
+        RouterError: the month has no rows.
+    """
+    from reports import work_of_month
+    from reports.sold import needs_days, sold_at
+    from reports.workload import split_of
+
+    sold = sold_at(rules, bases, basis.catalog) | {(model, basis.price_list) for model in singles.models}
+    return work_of_month(
+        ledger.reader,
+        month,
+        split=None if calls is None else split_of(calls),
+        catalog=basis.catalog,
+        price_list=basis.price_list,
+        exchange=basis.exchange,
+        sold=() if basis.at else sold,
+        by_day=needs_days(sold, (basis, *bases.values()), basis.exchange.currency),
+    )

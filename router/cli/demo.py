@@ -10,6 +10,9 @@ import typer
 from router.cli.output import put
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reports import Page
     from router.client import Router
     from router.result import Result
     from router.settings import Settings
@@ -25,19 +28,28 @@ def demo(
         Path | None, typer.Option("--ledger", help="Write the SQLite ledger here; default: a new temporary folder.")
     ] = None,
     workers: Annotated[int, typer.Option("--workers", min=2, max=1000, help="Workers of the swarm.")] = 100,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write the HTML page here; default: beside the ledger."),
+    ] = None,
 ) -> None:
-    """Route 30 tasks and a 100-worker swarm through a stand-in server; print receipts, report and comparison.
+    """Route 30 tasks and a 100-worker swarm through a stand-in server; print receipts, reports, and write a page.
 
-    Example: router demo --ledger demo.db
+    Example: router demo --ledger demo.db --html demo.html
     """
     import asyncio
     import tempfile
 
-    path = ledger or Path(tempfile.mkdtemp(prefix="farebox-demo-")) / "ledger.db"
-    asyncio.run(_demo(path.absolute(), workers))
+    from router.cli.output import require_folder
+
+    path = (ledger or Path(tempfile.mkdtemp(prefix="farebox-demo-")) / "ledger.db").absolute()
+    page = (html or path.with_name(f"{path.stem}-report.html")).absolute()
+    if html is not None:
+        require_folder(page, "--html")
+    asyncio.run(_demo(path, page, workers))
 
 
-async def _demo(path: Path, workers: int) -> None:
+async def _demo(path: Path, page: Path, workers: int) -> None:
     from router.client import Router
     from router.endpoints.sandbox import EVERY_MODEL, Fault, Sandbox, SandboxThread
 
@@ -50,8 +62,9 @@ async def _demo(path: Path, workers: int) -> None:
                 await _configuration(router, configuration, workers)
         requests = len(sandbox.log)
     _say(f"The stand-in server's own log counts {requests} requests.\n")
-    _print_pages(settings)
-    _say(f"\nThe ledger is {path}. Look at it again with:")
+    _write_page(_print_pages(settings), page)
+    _say(f"\nThe same as a page to open or send: {page.as_uri()}")
+    _say(f"The ledger is {path}. Look at it again with:")
     _say(f"  ROUTER_DATABASE_URL=sqlite:///{path} router report --by configuration")
 
 
@@ -93,8 +106,16 @@ def _settings(base_url: str, path: Path) -> Settings:
     )
 
 
-def _print_pages(settings: Settings) -> None:
-    """Print the month's report and the comparison, as `router report` and `router compare` do."""
+def _write_page(pages: Sequence[Page], path: Path) -> None:
+    """Write the pages as one HTML document."""
+    from reports.render.html import render_html
+    from router.cli.output import write_whole
+
+    write_whole(path, render_html(pages, title="farebox demo: a month and what it would have cost"), "--html")
+
+
+def _print_pages(settings: Settings) -> tuple[Page, Page]:
+    """Print the month's report and the comparison, as `router report` and `router compare` do; return the last two."""
     from datetime import UTC, datetime
     from zoneinfo import ZoneInfo
 
@@ -115,16 +136,21 @@ def _print_pages(settings: Settings) -> None:
     catalog, fx, now = catalog_of(settings), load_fx(), datetime.now(UTC)
     exchange = Exchange(fx, "USD")
     with open_ledger(default_url(settings)) as ledger:
-        for by in ("configuration", "model"):
-            page = month_report(
+        by_configuration, by_model = (
+            month_report(
                 ledger.reader, month=None, by=by, currency="USD", time_zone_name="UTC", fx=fx, catalog=catalog, now=now
             )
+            for by in ("configuration", "model")
+        )
+        for page in (by_configuration, by_model):
             print_page(page)
             _say("")
         named = configurations_named(COMPARED, settings, catalog)
         month = named_month(None, ZoneInfo("UTC"), now)
         work = work_of_month(ledger.reader, month, split=None, catalog=catalog, price_list="vendor", exchange=exchange)
-        print_page(compare_configurations(named, work, Basis(catalog, "vendor", None, Terms(), exchange)))
+        compared = compare_configurations(named, work, Basis(catalog, "vendor", None, Terms(), exchange))
+        print_page(compared)
+    return by_model, compared
 
 
 def _say(line: str) -> None:

@@ -1,29 +1,32 @@
 """`router import`: records of others, taken into the ledger.
 
-In: a file and what it is to be priced as. Out: one line (or JSON) on stdout that says what was added; progress and
-rejected lines on stderr. Invariant: importing a file twice adds nothing.
+In: files and what is known of them. Out: one line a file (or JSON) on stdout that says what was added; progress and
+rejected lines on stderr. Invariant: importing a file twice adds nothing; a file that cannot be read whole adds nothing.
 """
 
 from __future__ import annotations
 
-import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli.output import put, say
+from router.cli import import_options as options
+from router.cli import import_undo
+from router.cli.import_options import Stated
+from router.cli.output import put
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
-    from router.ledger.importers.trace import ImportResult
+    from router.ledger import Ledger
+    from router.ledger.importers.importing import Watch
+    from router.ledger.importers.rejects import RejectsFile
+    from router.ledger.importers.tally import ImportResult
 
 import_app = typer.Typer(help="Take records of others into the ledger.", no_args_is_help=True, rich_markup_mode=None)
-
-_SHOWN_REASONS = 10
 
 
 @import_app.callback()
@@ -34,43 +37,49 @@ def imports() -> None:
 @import_app.command("trace")
 def trace(
     file: Annotated[Path, typer.Argument(help="Mooncake JSON lines or Azure CSV; recognised by content.")],
+    *,
     model: Annotated[str, typer.Option(help="Model to price the requests as, for instance gpt-4.1.")],
     start: Annotated[
         str | None, typer.Option(help="Instant of the trace's first moment, ISO 8601; UTC unless it names a zone.")
     ] = None,
     price_list: Annotated[str, typer.Option("--list", help="Price list; vendor: the model's own vendor's.")] = "vendor",
-    configuration: Annotated[str | None, typer.Option(help="Configuration the rows are booked under.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and price, but write nothing.")] = False,
-    format_: Annotated[Literal["text", "json"], typer.Option("--format", help="text or json.")] = "text",
+    configuration: options.ConfigurationOption = None,
+    prefix_cache: Annotated[
+        bool, typer.Option("--prefix-cache", help="Price prefixes seen before (Mooncake's hash_ids) as cache reads.")
+    ] = False,
+    dry_run: options.DryRunOption = False,
+    rejects: options.RejectsOption = None,
+    format_: options.ResultOption = options.ResultFormat.TEXT,
 ) -> None:
     """Import a published request trace, priced as a model of your choice.
 
     Example: router import trace mooncake_conversation.jsonl --model gpt-4.1 --start 2026-10-01T00:00:00Z
     """
     from router.client import catalog_of
-    from router.ledger import default_url, open_ledger
+    from router.ledger.importers.file import inspect_file
     from router.ledger.importers.trace import import_trace
-    from router.ledger.importers.trace_file import inspect_trace
+    from router.ledger.importers.trace_file import trace_format
     from router.settings_file import load_settings
 
     settings = load_settings()
     at = None if start is None else _instant(start)
-    inspect_trace(file)  # before a ledger is made for a file that is none
-    with ExitStack() as open_things:
-        ledger = None if dry_run else open_things.enter_context(open_ledger(default_url(settings)))
-        result = import_trace(
+    found = inspect_file(file)
+    trace_format(found)  # before a ledger is made for a file that is none
+
+    def one(ledger: Ledger | None, _: str, watch: Watch) -> ImportResult:
+        return import_trace(
             ledger,
-            file,
+            found,
             model=settings.aliases.get(model, model),
             start=at,
             catalog=catalog_of(settings),
             price_list=price_list,
             configuration=configuration,
-            progress=open_things.enter_context(_Bar(file.name)).update,
+            prefix_cache=prefix_cache,
+            watch=watch,
         )
-    _say_rejected(result)
-    is_json = format_ == "json"
-    put(f"{_json(result, dry_run=dry_run) if is_json else _line(result, dry_run=dry_run)}\n", is_json=is_json)
+
+    _import_each([str(file)], one, Stated(dry_run=dry_run, rejects=rejects, result=format_))
 
 
 def _instant(text: str) -> datetime:
@@ -89,54 +98,159 @@ def _instant(text: str) -> datetime:
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
-class _Bar:
-    """A progress bar on stderr, where that is a terminal."""
+@import_app.command("generic")
+def generic(
+    files: options.Files,
+    *,
+    column: Annotated[
+        list[str], typer.Option("--column", metavar="FIELD=COLUMN", help="Which column a field is in; several.")
+    ] = [],  # noqa: B006 - typer reads it, nobody changes it
+    columns: Annotated[
+        Path | None, typer.Option("--columns", metavar="FILE", help="The same as a TOML file of FIELD = COLUMN.")
+    ] = None,
+    input_excludes_cache: Annotated[
+        bool,
+        typer.Option("--input-excludes-cache", help="Input tokens leave out those read from or written to a cache."),
+    ] = False,
+    endpoint: options.EndpointOption = None,
+    price_list: options.ListOption = None,
+    last_list: options.LastListOption = False,
+    configuration: options.ConfigurationOption = None,
+    task_class: options.ClassOption = None,
+    tenant: options.TenantOption = None,
+    model_map: options.ModelMapOption = [],  # noqa: B006 - as above
+    zone: options.ZoneOption = None,
+    encoding: options.EncodingOption = None,
+    thousands: options.ThousandsOption = None,
+    allow_open: options.OpenOption = False,
+    dry_run: options.DryRunOption = False,
+    rejects: options.RejectsOption = None,
+    format_: options.ResultOption = options.ResultFormat.TEXT,
+) -> None:
+    """Import any table of requests: CSV, JSON or Parquet, its columns named by you.
 
-    def __init__(self, name: str) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-        self._progress = Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty())
-        self._task = self._progress.add_task(name, total=None)
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    @property
-    def update(self) -> Callable[[int, int], None]:
-        return lambda done, total: self._progress.update(self._task, completed=done, total=total)
-
-
-def _say_rejected(result: ImportResult) -> None:
-    for rejected in result.rejected[:_SHOWN_REASONS]:
-        say(f"rejected: line {rejected.line}: {rejected.reason}")
-    if result.rejected_rows > _SHOWN_REASONS:
-        say(f"rejected: {result.rejected_rows - _SHOWN_REASONS:,} further lines")
-
-
-def _line(result: ImportResult, *, dry_run: bool) -> str:
-    from pricing import plain
-
-    done = "nothing written (dry run)" if dry_run else f"{result.added:,} added, {result.skipped:,} already there"
-    cost = " + ".join(f"{amount.currency} {plain(amount.value)}" for amount in result.list_cost) or "–"
-    unpriced = f" ({result.unpriced:,} unpriced)" if result.unpriced else ""
-    return (
-        f"{result.rows:,} requests: {done}, {result.rejected_rows:,} lines rejected; {result.input_tokens:,} input and "
-        f"{result.output_tokens:,} output tokens; list cost {cost}{unpriced}"
+    Example: router import generic calls.csv --column started=created_at --column input_tokens=prompt_tokens
+    """
+    stated = Stated(
+        *(endpoint, price_list, last_list, configuration, task_class, tenant, tuple(model_map)),
+        *(zone, encoding, thousands, allow_open, dry_run, rejects, format_),
     )
+    table = {} if columns is None else options.table_of(columns, "--columns", "columns")
+    pairs = dict(options.pair_of(each, "--column") for each in column)
+    _import_source("generic", files, stated, {**table, **pairs}, input_excludes_cache=input_excludes_cache)
 
 
-def _json(result: ImportResult, *, dry_run: bool) -> str:
-    import json
-    from dataclasses import asdict
+def _vendor(name: str, title: str, example: str) -> None:
+    """Add the command of a format that names its own columns."""
 
-    from pricing import plain
+    def command(
+        files: options.Files,
+        *,
+        endpoint: options.EndpointOption = None,
+        price_list: options.ListOption = None,
+        last_list: options.LastListOption = False,
+        configuration: options.ConfigurationOption = None,
+        task_class: options.ClassOption = None,
+        tenant: options.TenantOption = None,
+        model_map: options.ModelMapOption = [],  # noqa: B006 - as above
+        zone: options.ZoneOption = None,
+        encoding: options.EncodingOption = None,
+        thousands: options.ThousandsOption = None,
+        allow_open: options.OpenOption = False,
+        dry_run: options.DryRunOption = False,
+        rejects: options.RejectsOption = None,
+        format_: options.ResultOption = options.ResultFormat.TEXT,
+    ) -> None:
+        stated = Stated(
+            *(endpoint, price_list, last_list, configuration, task_class, tenant, tuple(model_map)),
+            *(zone, encoding, thousands, allow_open, dry_run, rejects, format_),
+        )
+        _import_source(name, files, stated, {})
 
-    found: dict[str, Any] = asdict(result)
-    found["list_cost"] = [{"currency": each.currency, "amount": plain(each.value)} for each in result.list_cost]
-    return json.dumps({**found, "dry_run": dry_run}, indent=2, ensure_ascii=False)
+    command.__doc__ = f"Import {title}.\n\nExample: router import {name} {example}"
+    import_app.command(name)(command)
+
+
+_vendor("openai", "OpenAI's usage: pages of the usage API, or the dashboard's CSV", "usage.json")
+_vendor("anthropic", "Anthropic's usage report", "usage.json --endpoint my-organization")
+_vendor("litellm", "LiteLLM's spend logs: CSV, JSON, or straight from its database", "spend_logs.csv")
+_vendor("langfuse", "Langfuse's observations: CSV, JSON or JSON lines", "observations.csv")
+_vendor("openrouter", "OpenRouter's activity: CSV or JSON", "activity.csv")
+import_app.command("list")(import_undo.list_)
+import_app.command("undo")(import_undo.undo)
+
+
+def _import_source(
+    name: str, files: list[str], stated: Stated, columns: Mapping[str, str], *, input_excludes_cache: bool = False
+) -> None:
+    from dataclasses import replace
+    from datetime import UTC, datetime
+
+    from router.client import catalog_of
+    from router.ledger.importers.door import origin_of
+    from router.ledger.importers.formats import source_named
+    from router.ledger.importers.importing import import_of, import_records
+    from router.ledger.reader import instant_us
+    from router.settings_file import load_settings
+
+    settings = load_settings()
+    source, booking = source_named(name), options.booking_of(stated, name, settings)
+    how = options.read_options(stated, instant_us(datetime.now(UTC)))
+    how = replace(how, columns=columns, input_excludes_cache=input_excludes_cache)
+    # Every file is read through before the first is written: a later one that cannot be read stops none half-way.
+    origins = {argument: origin_of(source, argument, how, stated.encoding) for argument in files}
+    catalog = catalog_of(settings)
+
+    def one(ledger: Ledger | None, argument: str, watch: Watch) -> ImportResult:
+        origin = origins[argument]
+        return import_records(ledger, origin, import_of(source, origin, booking, how), booking, catalog, watch)
+
+    _import_each(list(origins), one, stated)
+
+
+def _import_each(files: list[str], one: Callable[[Ledger | None, str, Watch], ImportResult], stated: Stated) -> None:
+    """Import one file after the other and say of each what was done."""
+    from router.cli.import_result import json_of, line_of, say_rest
+    from router.ledger import default_url, open_ledger
+    from router.settings_file import load_settings
+
+    results: list[ImportResult] = []
+    is_json = stated.result is options.ResultFormat.JSON
+    with ExitStack() as open_things:
+        rejects = _rejects(stated, files)
+        open_things.callback(rejects.close)
+        ledger = None if stated.dry_run else open_things.enter_context(open_ledger(default_url(load_settings())))
+        for file in files:
+            result = _import_one(ledger, file, one, rejects)
+            say_rest(result)
+            results.append(result)
+            if not is_json:
+                name = f"{result.file}: " if len(files) > 1 else ""
+                put(f"{name}{line_of(result, dry_run=stated.dry_run)}\n")
+    if is_json:
+        put(f"{json_of(results, dry_run=stated.dry_run)}\n", is_json=True)
+
+
+def _rejects(stated: Stated, files: list[str]) -> RejectsFile:
+    from router.ledger.importers.rejects import RejectsFile, free_path
+
+    if stated.rejects is not None:
+        return RejectsFile(stated.rejects)
+    first = Path("database") if "://" in files[0] else Path(files[0])
+    return RejectsFile(free_path(first), is_optional=True, is_off=stated.dry_run)
+
+
+def _import_one(
+    ledger: Ledger | None, file: str, one: Callable[[Ledger | None, str, Watch], ImportResult], rejects: RejectsFile
+) -> ImportResult:
+    from dataclasses import replace
+
+    from router.cli.import_result import Bar
+    from router.ledger.importers.importing import Watch
+
+    before = rejects.lines
+    name = "database" if "://" in file else Path(file).name
+    with Bar(name) as bar:
+        watch = Watch(bar.update, lambda line: rejects.put(name, line))
+        result = one(ledger, file, watch)
+    return result if rejects.lines == before else replace(result, rejects_file=str(rejects.path))

@@ -1,4 +1,4 @@
-"""`--month` with or without a value, and the other options that reports share.
+"""`--month` with or without a value, other ways to say which days, and the options that reports share.
 
 In: arguments. Out: values of `reports`. Invariant: a bare `--month` is this month; a value that is not allowed ends in
 one line that says what is.
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
     from pricing import Terms
+    from reports.period import Period
 
 MONTH = "--month"
 LEAST_RATE, GREATEST_RATE, MOST_DECIMALS = Decimal("1e-9"), Decimal("1e9"), 28
@@ -33,13 +34,32 @@ class PageFormat(StrEnum):
     JSON = "json"
     CSV = "csv"
     MARKDOWN = "markdown"
+    HTML = "html"
 
 
 TimezoneOption = Annotated[
     str | None,
-    typer.Option("--timezone", metavar="ZONE", help="Time zone of months and days. Default: as set, UTC."),
+    typer.Option("--timezone", "-z", metavar="ZONE", help="Time zone of months and days. Default: as set, UTC."),
 ]
 FormatOption = Annotated[PageFormat, typer.Option("--format", help="How the page is written.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="The same as --format json.")]
+MonthOption = Annotated[
+    str | None,
+    typer.Option("--month", metavar="[YYYY-MM|last|this]", help="The month. Default, also without a value: this."),
+]
+SinceOption = Annotated[
+    str | None,
+    typer.Option("--since", metavar="DATE", help="The first day, in place of a month; without --until, up to today."),
+]
+UntilOption = Annotated[
+    str | None, typer.Option("--until", metavar="DATE", help="The last day, itself included; only with --since.")
+]
+LastOption = Annotated[
+    str | None,
+    typer.Option(
+        "--last", metavar="LENGTH", help="Days up to today: 7d, 4w (28 days), 3m (this month and the two before it)."
+    ),
+]
 OutputOption = Annotated[
     Path | None, typer.Option("--output", metavar="FILE", help="Write to this file instead of printing.")
 ]
@@ -61,6 +81,49 @@ def with_month(arguments: list[str]) -> list[str]:
         if argument == MONTH and (at + 1 == len(arguments) or arguments[at + 1].startswith("-")):
             found.append("this")
     return found
+
+
+def period_of(
+    month: str | None, since: str | None, until: str | None, last: str | None, zone: ZoneInfo, now: datetime
+) -> Period:
+    """Return the period that is asked for: a month, the days from one to another, or the last ones.
+
+    Args:
+        month: the value of `--month`; None, as of the others: not given.
+        since: the value of `--since`.
+        until: the value of `--until`.
+        last: the value of `--last`.
+        zone: the time zone that days are cut in.
+        now: aware instant; the day it lies in is today.
+
+    Raises:
+        WrongUsage: two ways to say it at once, `--until` alone, or a value that is not allowed.
+    """
+    from reports.period import days_between, last_days, named_month
+    from router.errors import WrongUsage
+
+    given = [name for name, value in (("--month", month), ("--since", since), ("--last", last)) if value is not None]
+    if len(given) > 1:
+        raise WrongUsage(f"{given[0]}: not allowed beside {given[1]}", hint="leave out one of the two")
+    if until is not None and since is None:
+        raise WrongUsage("--until: not allowed without --since", hint=f"--since 2026-10-01 --until {until[:60]}")
+    if since is not None:
+        end = now.astimezone(zone).date() if until is None else day_of(until, "--until")
+        return days_between(day_of(since, "--since"), end, zone)
+    return named_month(month, zone, now) if last is None else last_days(last, zone, now)
+
+
+def form_of(form: PageFormat, *, as_json: bool) -> PageFormat:
+    """Return how the page is written, of `--format` and `--json`.
+
+    Raises:
+        WrongUsage: the two contradict each other.
+    """
+    from router.errors import WrongUsage
+
+    if as_json and form not in (PageFormat.TEXT, PageFormat.JSON):
+        raise WrongUsage(f"--json: not allowed beside --format {form.value}", hint="leave out one of the two")
+    return PageFormat.JSON if as_json else form
 
 
 def currency_of(text: str) -> str:

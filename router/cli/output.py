@@ -21,23 +21,24 @@ if TYPE_CHECKING:
     from reports.render import Format
 
 
-def put_page(page: Page, form: Format, output: Path | None) -> None:
+def put_page(page: Page, form: Format, output: Path | None, table: str | None = None) -> None:
     """Render a page and print it, or write it to a file.
 
     Args:
         page: the page.
-        form: text, json, csv or markdown.
+        form: text, json, csv, markdown or html.
         output: the file; None: standard output.
+        table: csv only: the name of the table; None: the page's first.
 
     Raises:
-        WrongUsage: the file's folder does not exist, or the file is a folder.
+        WrongUsage: the page has no such table, the file's folder does not exist, or the file is a folder.
         RouterError: the file cannot be written.
     """
     from reports.render import render
 
     color = output is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     width = shutil.get_terminal_size((80, 24)).columns if output is None else 80
-    text = render(page, form, width=max(width, 40), color=color)
+    text = render(page, form, width=max(width, 40), color=color, table=table)
     if output is None:
         put(text, is_json=form == "json")
     else:
@@ -58,13 +59,10 @@ def write_whole(path: Path, text: str, option: str = "--output") -> None:
         WrongUsage: its folder does not exist, or the path is a folder.
         RouterError: it cannot be written.
     """
-    from router.errors import RouterError, WrongUsage
+    from router.errors import RouterError
 
     try:
-        if not path.parent.is_dir():
-            raise WrongUsage(f"{option}: folder {str(path.parent)!r} does not exist", hint="make it, or name another")
-        if path.is_dir():
-            raise WrongUsage(f"{option}: {str(path)!r} is a folder; a file is allowed", hint=f"{path}/report.txt")
+        require_folder(path, option)
         if path.exists() and not path.is_file():  # a pipe or a device: nothing to keep whole
             path.write_text(text, encoding="utf-8")
         else:
@@ -73,6 +71,24 @@ def write_whole(path: Path, text: str, option: str = "--output") -> None:
         reason = getattr(error, "strerror", None) or "its links lead in a circle"
         hint = "free some space, or name a file in another folder"
         raise RouterError(f"{option}: {str(path)[:200]!r} cannot be written: {reason}", hint=hint) from error
+
+
+def require_folder(path: Path, option: str) -> None:
+    """Refuse a file that cannot be written where it is named, before any work is done for it.
+
+    Args:
+        path: the file.
+        option: the option that named it, for messages.
+
+    Raises:
+        WrongUsage: its folder does not exist, or the path is a folder.
+    """
+    from router.errors import WrongUsage
+
+    if not path.parent.is_dir():
+        raise WrongUsage(f"{option}: folder {str(path.parent)!r} does not exist", hint="make it, or name another")
+    if path.is_dir():
+        raise WrongUsage(f"{option}: {str(path)!r} is a folder; a file is allowed", hint=f"{path}/report.txt")
 
 
 def _replace(path: Path, text: str) -> None:

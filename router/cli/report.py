@@ -1,4 +1,4 @@
-"""`router report`: what a month cost and how it went."""
+"""`router report`: what a month, or other days, cost and how it went."""
 
 from __future__ import annotations
 
@@ -6,17 +6,33 @@ from typing import Annotated
 
 import typer
 
-from router.cli.month_option import FormatOption, OutputOption, PageFormat, TimezoneOption
+from router.cli.month_option import (
+    FormatOption,
+    JsonOption,
+    LastOption,
+    MonthOption,
+    OutputOption,
+    PageFormat,
+    SinceOption,
+    TimezoneOption,
+    UntilOption,
+)
 
 
 def report(
     *,
-    month: Annotated[
-        str | None,
-        typer.Option("--month", metavar="[YYYY-MM|last|this]", help="The month. Default, also without a value: this."),
-    ] = None,
+    month: MonthOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    last: LastOption = None,
     by: Annotated[
-        str, typer.Option("--by", metavar="GROUP", help="Lines: model, role, class, day, configuration or tenant.")
+        str,
+        typer.Option(
+            "--by",
+            metavar="GROUP",
+            help="Lines: model, provider, endpoint, role, class, configuration, tenant, tag:KEY, day, week, month, "
+            "or hour of the day.",
+        ),
     ] = "model",
     currency: Annotated[
         str | None,
@@ -24,37 +40,55 @@ def report(
             "--currency", metavar="CODE", help="Currency of the page, at each day's rate. Default: as set, USD."
         ),
     ] = None,
+    prices: Annotated[
+        str,
+        typer.Option(
+            "--prices",
+            metavar="PRICES",
+            help="as-billed: what is on record. catalogue@DATE: the same tokens at that day's prices; catalogue: "
+            "at those of each call's own day, as the catalogue has them now.",
+        ),
+    ] = "as-billed",
     timezone: TimezoneOption = None,
+    compact: Annotated[bool, typer.Option("--compact", help="Only the lines' cost, the total and warnings.")] = False,
     form: FormatOption = PageFormat.TEXT,
+    as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:
-    """Report a month of the ledger: calls, tokens, list and settled cost, success, latency, and where the time went.
+    """Report a month of the ledger: cost, change, tokens, overhead, success, latency, and what was unusual.
 
     Example: router report --month 2026-10 --by class --currency JPY --timezone Asia/Tokyo
     """
     from datetime import UTC, datetime
 
-    from reports import month_report
-    from router.cli.month_option import currency_of
+    from reports import month_report, time_zone
+    from reports.month_prices import price_basis
+    from router.cli.month_option import currency_of, form_of, period_of
     from router.cli.output import put_page
     from router.client import catalog_of
     from router.ledger import default_url, open_ledger
     from router.ledger.rates import fx_of
     from router.settings_file import load_settings
 
-    settings = load_settings()
+    settings, now = load_settings(), datetime.now(UTC)
+    written = form_of(form, as_json=as_json)
     catalog = catalog_of(settings)
     shown = currency_of(currency or settings.report_currency)
+    zone = time_zone(timezone or settings.time_zone)
+    period = period_of(month, since, until, last, zone, now)
+    basis = price_basis(prices, zone)
     with open_ledger(default_url(settings)) as ledger:
         page = month_report(
             ledger.reader,
-            month=month,
+            month=period,
             by=by,
             currency=shown,
-            time_zone_name=timezone or settings.time_zone,
+            time_zone_name=zone.key,
             fx=fx_of(settings, ledger.reader),
             endpoints=settings.endpoints,
             catalog=catalog,
-            now=datetime.now(UTC),
+            now=now,
+            prices=basis,
+            compact=compact,
         )
-    put_page(page, form.value, output)
+    put_page(page, written.value, output)

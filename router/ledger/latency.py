@@ -23,7 +23,7 @@ def _bounds() -> tuple[int, ...]:
     return tuple(bounds)
 
 
-_BOUNDS_US = _bounds()
+BOUNDS_US = _bounds()
 
 
 def latency_bucket(latency_us: int) -> int:
@@ -32,7 +32,7 @@ def latency_bucket(latency_us: int) -> int:
     Args:
         latency_us: microseconds, 0 or more.
     """
-    return bisect_right(_BOUNDS_US, latency_us)
+    return bisect_right(BOUNDS_US, latency_us)
 
 
 def bucket_latency_us(bucket: int) -> int:
@@ -43,9 +43,9 @@ def bucket_latency_us(bucket: int) -> int:
     """
     if bucket == 0:
         return _LOWEST_US // 2
-    if bucket == len(_BOUNDS_US):
-        return _BOUNDS_US[-1]
-    low, high = _BOUNDS_US[bucket - 1], _BOUNDS_US[bucket]
+    if bucket == len(BOUNDS_US):
+        return BOUNDS_US[-1]
+    low, high = BOUNDS_US[bucket - 1], BOUNDS_US[bucket]
     return 2 * low * high // (low + high)
 
 

@@ -1,61 +1,34 @@
 """The statements that reports stand on, in SQL that SQLite, PostgreSQL, DuckDB and ClickHouse all read alike.
 
-In: a span of instants and the columns to group by. Out: SQLAlchemy Core selects. Invariant: groups are plain columns,
-functions are SUM, COUNT, MIN and CASE; no division, no rounding, no percentile is left to a database.
+In: a span of instants and the columns to group by. Out: SQLAlchemy Core selects over the raw rows (what the rollups are
+held to, and what is read where they cannot be written), and the text of those over the rollups. Invariant: groups are
+plain columns, functions are SUM, COUNT, MIN and CASE; no division, no rounding, no percentile is left to a database.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from pricing.usage import BUCKETS
 from router.errors import unknown_name
-from router.ledger.tables import attempts
+from router.ledger.sums import AGGREGATED, COUNTED, GROUP_COLUMNS, SUM_NAMES, SUMMED
+from router.ledger.tables import attempt_terms, attempts, usage_buckets
 
-GROUP_COLUMNS = (
-    "day",
-    "quarter_hour",
-    "role",
-    "task_class",
-    "configuration",
-    "tenant",
-    "endpoint",
-    "price_list",
-    "model_asked",
-    "model_served",
-    "service_tier",
-    "context_tier",
-    "price_set_id",
-    "cost_status",
-    "cost_currency",
-    "settled_currency",
-    "usage_estimated",
-    "possibly_billed",
-    "status",
-    "error_kind",
-    "origin",
-)
-"""What attempts can be grouped by. `day` counts days, and `quarter_hour` quarter hours, since 1970-01-01 00:00 UTC."""
+__all__ = [
+    "GROUP_COLUMNS",
+    "SUM_NAMES",
+    "Piece",
+    "attempt_groups",
+    "bucket_groups",
+    "checked_groups",
+    "latency_counts",
+    "rollup_rows",
+]
 
-_SUMMED = (
-    *BUCKETS,
-    "cost_micro",
-    "cost_pico",
-    "settled_micro",
-    "settled_pico",
-    "reported_usd_micro",
-    "reported_usd_pico",
-    "queue_us",
-    "state_us",
-    "network_us",
-    "inference_us",
-    "latency_us",
-    "ttft_us",
-)
-_COUNTED = {
+_CONDITIONS = {
     "calls": attempts.c.number == 1,
     "succeeded": attempts.c.status == "succeeded",
     "usage_unknown": attempts.c[BUCKETS[0]].is_(None),
@@ -63,30 +36,15 @@ _COUNTED = {
     "reported": attempts.c.reported_usd_micro.is_not(None),
     "timed": attempts.c.latency_us.is_not(None),
     "streamed": attempts.c.ttft_us.is_not(None),
+    "inference_timed": attempts.c.inference_us.is_not(None),
+    "network_timed": attempts.c.network_us.is_not(None),
+    "state_timed": attempts.c.state_us.is_not(None),
 }
 _UNSETTLED = sa.or_(attempts.c.status == "started", attempts.c.possibly_billed)
 
-SUM_NAMES = ("attempts", *_COUNTED, "unsettled", "unsettled_usd_micro", "unsettled_usd_pico", *_SUMMED)
-"""The sums of every group, all whole numbers.
 
-    attempts            requests on the wire (or imported records of them)
-    calls               of them first attempts, so logical calls
-    succeeded           of them answered
-    usage_unknown       of them without token counts
-    cost_unknown        of them without a list cost
-    reported            of them with a cost stated by the upstream (`reported_usd_*` sums those)
-    timed, streamed     of them with a latency, with a time to first token (those `latency_us`, `ttft_us` sum)
-    unsettled           of them possibly billed: ended without usage after the request was sent, or never ended at all
-    unsettled_usd_*     what was reserved for those
-    *_tokens, web_searches   usage by bucket, over attempts whose usage is known
-    cost_*, settled_*   list and settled cost: `pricing.money.join_amount(micro, pico)`, in the group's currency, so
-                        group by `cost_currency` or `settled_currency` where there may be several
-    *_us                microseconds
-"""
-
-
-def grouped_columns(by: Sequence[str]) -> list[sa.Column[object]]:
-    """Return the columns to group by.
+def checked_groups(by: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of columns to group by.
 
     Raises:
         WrongUsage: a name is not in `GROUP_COLUMNS`; near misses are named.
@@ -94,44 +52,100 @@ def grouped_columns(by: Sequence[str]) -> list[sa.Column[object]]:
     for name in by:
         if name not in GROUP_COLUMNS:
             raise unknown_name("group", name, GROUP_COLUMNS)
-    return [attempts.c[name] for name in by]
+    return tuple(by)
 
 
-def usage_groups(start_us: int, end_us: int, by: Sequence[str]) -> sa.Select[*tuple[Any, ...]]:
-    """Return the select of one row per group: the group's columns, then `SUM_NAMES`.
+def attempt_groups(start_us: int, end_us: int, by: Sequence[str]) -> sa.Select[*tuple[Any, ...]]:
+    """Return the select of one row per group of raw attempts: the group's columns, then `SUM_NAMES`.
 
     Args:
         start_us: first instant, microseconds since 1970 UTC.
         end_us: first instant that is not in it any more.
         by: names of `GROUP_COLUMNS`.
     """
-    columns = grouped_columns(by)
-    sums = [
-        sa.func.count().label("attempts"),
-        *(_sum(sa.case((condition, 1), else_=0), name) for name, condition in _COUNTED.items()),
-        _sum(sa.case((_UNSETTLED, 1), else_=0), "unsettled"),
-        *(
-            _sum(sa.case((_UNSETTLED, attempts.c[f"reserved_usd_{part}"]), else_=0), f"unsettled_usd_{part}")
-            for part in ("micro", "pico")
-        ),
-        *(_sum(attempts.c[name], f"sum_{name}") for name in _SUMMED),
-    ]
-    return sa.select(*columns, *sums).where(*_within(start_us, end_us)).group_by(*columns)
+    columns = _columns(by)
+    sums: dict[str, sa.ColumnElement[int]] = {
+        "records": sa.func.count(),
+        "attempts": sa.func.count(),
+        "requests": sa.func.count(),
+        "requests_unknown": sa.func.sum(sa.literal_column("0")),
+        **{name: _count_of(_CONDITIONS[name]) for name in COUNTED},
+        "unsettled": _count_of(_UNSETTLED),
+        "unsettled_usd_micro": sa.func.sum(sa.case((_UNSETTLED, attempts.c.reserved_usd_micro), else_=0)),
+        "unsettled_usd_pico": sa.func.sum(sa.case((_UNSETTLED, attempts.c.reserved_usd_pico), else_=0)),
+        **{name: sa.func.sum(attempts.c[name]) for name in SUMMED},
+    }
+    query = sa.select(*columns, *(sums[name].label(f"sum_{name}") for name in SUM_NAMES))
+    source = attempts.outerjoin(attempt_terms) if "terms_id" in by else attempts
+    return query.select_from(source).where(*_within(start_us, end_us)).group_by(*columns)
+
+
+def bucket_groups(start_us: int, end_us: int, by: Sequence[str]) -> sa.Select[*tuple[Any, ...]]:
+    """Return the select of one row per group of usage that others added up; see `attempt_groups`."""
+    zero: sa.ColumnElement[int] = sa.func.sum(sa.literal_column("0"))
+    table = usage_buckets.c
+    sums: dict[str, sa.ColumnElement[int]] = {
+        "records": sa.func.count(),
+        "requests": sa.func.sum(table.requests),
+        "requests_unknown": _count_of(table.requests.is_(None)),
+        "usage_unknown": _count_of(table[BUCKETS[0]].is_(None)),
+        "cost_unknown": _count_of(table.cost_micro.is_(None)),
+        "reported": _count_of(table.reported_usd_micro.is_not(None)),
+        **{name: sa.func.sum(table[name]) for name in SUMMED if name in table},
+    }
+    constant = {"origin": f"'{AGGREGATED}'", "possibly_billed": "FALSE"}
+    grouped = [name for name in by if name in table]
+    columns = [table[name] if name in table else sa.literal_column(constant.get(name, "NULL")) for name in by]
+    query = sa.select(*columns, *(sums.get(name, zero).label(f"sum_{name}") for name in SUM_NAMES))
+    within = (table.start_us >= start_us, table.start_us < end_us)
+    return query.where(*within).group_by(*(table[name] for name in grouped))
 
 
 def latency_counts(
-    start_us: int, end_us: int, by: Sequence[str], column: str, statuses: Sequence[str]
+    start_us: int, end_us: int, by: Sequence[str], column: str = "latency_bucket"
 ) -> sa.Select[*tuple[Any, ...]]:
-    """Return the select of how many attempts of each group fell in each latency bucket."""
-    columns = grouped_columns(by)
-    bucket = attempts.c[column]
-    where = (*_within(start_us, end_us), bucket.is_not(None), attempts.c.status.in_(statuses))
-    return sa.select(*columns, bucket, sa.func.count()).where(*where).group_by(*columns, bucket)
+    """Return the select of how many raw attempts of each group have each value of a column of times."""
+    columns = _columns(by)
+    value = attempts.c[column]
+    source = attempts.outerjoin(attempt_terms) if "terms_id" in by else attempts
+    query = sa.select(*columns, value, sa.func.count()).select_from(source)
+    return query.where(*_within(start_us, end_us), value.is_not(None)).group_by(*columns, value)
+
+
+class Piece(NamedTuple):
+    """Rows of a rollup: those of one width from a quarter hour on up to another one; `span` says what they are for."""
+
+    span: int
+    width: int
+    first: int
+    past: int
+
+
+def rollup_rows(pieces: Iterable[Piece], times: Sequence[str], values: Sequence[str]) -> str:
+    """Return the text of the select of span, times, key and some columns over some pieces of the rollup.
+
+    A row is not added up here: few rows cover a span, and to sort them by their group took longer than to read them.
+
+    Args:
+        pieces: at least one.
+        times: of `day` and `quarter_hour`, those wanted.
+        values: names of columns of the rollup; rows are left out where the first one is NULL.
+    """
+    columns = ", ".join(("p.span", *(f"r.{name}" for name in (*times, "key_id", *values))))
+    where = f"r.width = p.width AND r.quarter_hour >= p.first_one AND r.quarter_hour < p.past_one AND r.{values[0]}"
+    rows = ", ".join(f"({piece.span}, {piece.width}, {piece.first}, {piece.past})" for piece in pieces)
+    from_pieces = f"WITH p(span, width, first_one, past_one) AS (VALUES {rows})"
+    # CROSS JOIN: SQLite then goes from piece to piece, and never the other way round.
+    return f"{from_pieces} SELECT {columns} FROM p CROSS JOIN attempts_rollup AS r WHERE {where} IS NOT NULL"  # noqa: S608
+
+
+def _columns(by: Sequence[str]) -> list[sa.Column[Any]]:
+    return [attempt_terms.c.terms_id if name == "terms_id" else attempts.c[name] for name in checked_groups(by)]
+
+
+def _count_of(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[int]:
+    return sa.func.sum(sa.case((condition, 1), else_=0))
 
 
 def _within(start_us: int, end_us: int) -> tuple[sa.ColumnElement[bool], ...]:
     return attempts.c.started_us >= start_us, attempts.c.started_us < end_us
-
-
-def _sum(column: sa.ColumnElement[int], name: str) -> sa.Label[int]:
-    return sa.func.sum(column).label(name)

@@ -2,7 +2,8 @@
 
 In: the values of `router.ledger.records`, `PriceSet` and `FxRate`. Out: (kind, columns) pairs to write.
 Invariant: equal records give equal rows, and every derived column (`day`, `quarter_hour`, `latency_bucket`,
-`context_tier`, the two integers of an amount) is made here and nowhere else.
+`context_tier`, the two integers of an amount, the digests) is made here and nowhere else (and, of many imported rows at
+once, in `bulk_insert`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pricing.terms import NO_TERMS, terms_to_json
 from pricing.usage import BUCKETS
 from router.errors import LedgerError
 from router.ledger import records
+from router.ledger.digests import STARTED_DIGEST, end_digest, start_digest
 from router.ledger.latency import latency_bucket
 
 DAY_US = 86_400_000_000
@@ -184,14 +186,14 @@ def _tagged(kind: Kind, row: dict[str, Any], tags: Mapping[str, str]) -> Iterabl
     yield kind, row
 
 
-def _attempt(attempt: records.AttemptStarted) -> dict[str, Any]:
-    return {
+def _attempt(attempt: records.AttemptStarted, origin: records.Origin = "routed") -> dict[str, Any]:
+    row = {
         "attempt_id": _id(attempt.attempt_id),
         "run_id": _id(attempt.run_id),
         "step_id": attempt.step_id,
         "call_key": attempt.call_key,
         "number": attempt.number,
-        "origin": "routed",
+        "origin": origin,
         "role": attempt.role,
         "configuration": attempt.configuration,
         "task_class": attempt.task_class,
@@ -208,12 +210,14 @@ def _attempt(attempt: records.AttemptStarted) -> dict[str, Any]:
         "usage_estimated": False,
         "possibly_billed": False,
         "tags_id": tags_id(attempt.tags),
+        "end_digest": STARTED_DIGEST,
     }
+    return row | {"start_digest": start_digest(row)}
 
 
 def _attempt_end(attempt: records.AttemptEnded) -> dict[str, Any]:
     usage, latency_us = attempt.usage, attempt.latency_us
-    return {
+    row = {
         "status": attempt.status,
         "model_served": attempt.model_served,
         "error_kind": attempt.error_kind,
@@ -237,6 +241,8 @@ def _attempt_end(attempt: records.AttemptEnded) -> dict[str, Any]:
         "inference_us": attempt.inference_us,
         "state_us": attempt.state_us,
     }
+    terms_id = None if attempt.terms == NO_TERMS else attempt.terms.id
+    return row | {"end_digest": end_digest(row | {"terms_id": terms_id})}
 
 
 def _terms(attempt: records.AttemptEnded) -> Iterable[Row]:
@@ -252,8 +258,8 @@ def _imported(attempt: records.ImportedAttempt) -> dict[str, Any]:
     if attempt.started.attempt_id != attempt.ended.attempt_id:
         message = f"its start is of {attempt.started.attempt_id} and its end of {attempt.ended.attempt_id}"
         raise ValueError(message)
-    row = _attempt(attempt.started) | _attempt_end(attempt.ended)
-    return row | {"origin": "imported", "import_id": _id(attempt.import_id)}
+    row = _attempt(attempt.started, "imported") | _attempt_end(attempt.ended)
+    return row | {"import_id": _id(attempt.import_id)}
 
 
 def _usage_bucket(bucket: records.UsageBucket) -> dict[str, Any]:

@@ -16,6 +16,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from router.errors import LedgerError
 from router.ledger import tables
+from router.ledger.bulk_insert import refuse_pruned
+from router.ledger.marks import mark_rows
 from router.ledger.rows import Kind, Row
 
 # Rows whose key stands for their whole content, or that a resumed run writes again: the first one stays.
@@ -60,19 +62,24 @@ def counted(insert: _Insert) -> _Insert:
 
 
 def execute_rows(connection: sa.Connection, rows: Iterable[Row]) -> int:
-    """Write rows within the connection's transaction and return how many were added or changed.
+    """Write rows within the connection's transaction, and mark their quarter hours; return how many were changed.
 
     Args:
         connection: in a transaction.
         rows: in the order they were told; rows of one kind are written in it.
 
     Raises:
-        LedgerError: an update met no row; the transaction is to be rolled back.
+        LedgerError: an update met no row, or an imported row is of days that were pruned; the transaction is to be
+            rolled back.
     """
     by_kind: dict[Kind, list[dict[str, Any]]] = defaultdict(list)
     for kind, row in rows:
         by_kind[kind].append(row)
-    return sum(_execute_kind(connection, kind, by_kind[kind]) for kind in sorted(by_kind))
+    changed = sum(_execute_kind(connection, kind, by_kind[kind]) for kind in sorted(by_kind))
+    if imported := by_kind.get(Kind.IMPORTED_ATTEMPT):
+        refuse_pruned(connection, min(row["quarter_hour"] for row in imported))
+    mark_rows(connection, by_kind)
+    return changed
 
 
 def _execute_kind(connection: sa.Connection, kind: Kind, rows: list[dict[str, Any]]) -> int:

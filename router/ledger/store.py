@@ -7,7 +7,8 @@ is given is committed whole or fails whole, and alone. SQLAlchemy is loaded when
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pricing.prices import PriceSet
 from router.ledger.records import Answer, AttemptRow, RunStarted
@@ -16,8 +17,13 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from router.ledger.leases import ClaimResult
+    from router.ledger.prune import Pruned
     from router.ledger.reader import Reader
+    from router.ledger.records import BudgetRow, BudgetScope, CaseRow
     from router.ledger.rows import Record
+    from router.ledger.verify import Progress, Verification
+
+T = TypeVar("T")
 
 
 class Ledger:
@@ -86,6 +92,32 @@ class Ledger:
         rows = rows_of(records)
         return int(self._writer.submit(job=lambda connection: execute_rows(connection, rows)).result())
 
+    def insert_attempts(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
+        """Write many imported attempts in a transaction of their own; return how many were new. For threads.
+
+        Args:
+            columns: names of columns of `attempts`; others are NULL.
+            rows: see `router.ledger.bulk_insert.insert_attempts`; they are read in the writing thread.
+
+        Raises:
+            LedgerError: nothing of it was written.
+        """
+        from router.ledger.bulk_insert import insert_attempts
+
+        return int(self._writer.submit(job=lambda connection: insert_attempts(connection, columns, rows)).result())
+
+    def transact(self, job: Callable[[sa.Connection], T]) -> T:
+        """Run a job of many statements in a transaction of its own, and return what it returns. For threads.
+
+        Args:
+            job: called in the writing thread; where it raises, nothing of it stays. Others wait meanwhile.
+
+        Raises:
+            LedgerError: the database cannot be written. What else the job raises of `RouterError` comes as it is.
+        """
+        result: T = self._writer.submit(job=job).result()
+        return result
+
     async def claim_run(self, run: RunStarted, dead_owner: str | None = None) -> ClaimResult:
         """Start a run, or learn what there is under its run key.
 
@@ -130,6 +162,55 @@ class Ledger:
         """Return a run's attempts that were started and never completed: after a kill, possibly billed."""
         return await asyncio.to_thread(self._reader.in_flight, run_id)
 
+    def refresh(self) -> int:
+        """Bring the sums that reports read up to date; return how many quarter hours had changed. For threads.
+
+        A reader does this by itself, for the span it is asked for.
+
+        Raises:
+            LedgerError: the database cannot be read or written.
+        """
+        from router.ledger.rollups import refresh
+
+        return refresh(self._engine)
+
+    def rebuild(self) -> int:
+        """Add up every record again, and return how many quarter hours that were; see `router.ledger.rollups.rebuild`.
+
+        Raises:
+            LedgerError: the database cannot be written.
+        """
+        from router.ledger.rollups import rebuild
+
+        return rebuild(self._engine)
+
+    def verify(self, start_us: int, end_us: int, progress: Progress | None = None) -> Verification:
+        """Return what a check of a span finds; see `router.ledger.verify.verify`."""
+        from router.ledger.verify import verify
+
+        return verify(self._engine, start_us, end_us, progress)
+
+    def count_attempts(self, before_us: int) -> int:
+        """Return how many attempts started before an instant, microseconds since 1970 UTC."""
+        return self._reader.count_attempts(before_us)
+
+    def prune_rows(self, before_us: int, now_us: int, progress: Progress | None = None) -> Pruned:
+        """Delete the attempts and runs of days before one, and keep their sums; see `router.ledger.prune.prune`.
+
+        Args:
+            before_us: midnight UTC of the first day that stays, microseconds since 1970.
+            now_us: the instant, alike.
+            progress: called with days done and days in all.
+
+        Raises:
+            WrongUsage: the day is today, yesterday or later.
+            LedgerError: the database cannot be written.
+        """
+        from router.ledger.prune import prune
+        from router.ledger.rows import DAY_US
+
+        return prune(self._engine, before_us // DAY_US, now_us, progress)
+
     async def prune(self, now_us: int) -> int:
         """Delete answers whose time is over, unless their run is going on; return how many.
 
@@ -142,6 +223,36 @@ class Ledger:
         from router.ledger.leases import prune_answers
 
         return int(await self._writer.submit_async(job=lambda connection: prune_answers(connection, now_us)))
+
+    def set_budget(self, budget: BudgetRow) -> bool:
+        """Set a monthly budget in the place of the one of its scope and name; return whether there was one.
+
+        Raises:
+            LedgerError: the database cannot be written.
+        """
+        from router.ledger.budgets import set_budget
+
+        return bool(self._writer.submit(job=lambda connection: set_budget(connection, budget)).result())
+
+    def remove_budget(self, scope: BudgetScope, name: str) -> bool:
+        """Remove a monthly budget; return whether there was one.
+
+        Raises:
+            LedgerError: the database cannot be written.
+        """
+        from router.ledger.budgets import remove_budget
+
+        return bool(self._writer.submit(job=lambda connection: remove_budget(connection, scope, name)).result())
+
+    def freeze_case(self, case: CaseRow) -> bool:
+        """Put a business case on record for good; return whether it is new. One of the same name stays as it is.
+
+        Raises:
+            LedgerError: the database cannot be written.
+        """
+        from router.ledger.cases import freeze_case
+
+        return bool(self._writer.submit(job=lambda connection: freeze_case(connection, case)).result())
 
     def close(self) -> None:
         """Write what is queued and close the database; a second call does nothing. An exit without it does the same."""

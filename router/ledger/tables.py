@@ -3,7 +3,7 @@
     runs ── plan_steps
       └───── attempts ── price_sets ── price_rows        answers   fx_rates   imports
                 ├─────── attempt_terms ── terms
-                └─────── tag_sets      usage_buckets   budgets   cases
+                └─────── tag_sets      usage_buckets   budgets   cases         (and `rollup_tables`)
 
 Invariant: nothing here that PostgreSQL cannot do. Amounts of money are two integers (`x_micro`: whole millionths of the
 currency's unit; `x_pico`: the rest, 0 to 999,999 of 1e-12), so that a SUM overflows on no database. What reports group
@@ -13,73 +13,37 @@ NULL. Documents (tags, messages, price rows) are JSON as ASCII text.
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import get_args
 
 import sqlalchemy as sa
 
 from pricing.usage import BUCKETS
-from router.ledger import records
+from router.ledger import records, rollup_tables
+from router.ledger.columns import count_column, currency_with, id_column, metadata, money_columns, one_of, text_column
 from router.task import Role
 
-NAMING = {
-    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-    "ck": "ck_%(table_name)s_%(constraint_name)s",
-    "fk": "fk_%(table_name)s_%(referred_table_name)s",
-    "pk": "pk_%(table_name)s",
-}
-
-metadata = sa.MetaData(naming_convention=NAMING)
-
-
-def _id(name: str, *args: Any, **options: Any) -> sa.Column[str]:
-    return sa.Column(name, sa.Uuid(as_uuid=False), *args, **options)
-
-
-def _text(name: str, *args: Any, **options: Any) -> sa.Column[str]:
-    return sa.Column(name, sa.Text(), *args, **options)
-
-
-def _count(name: str, **options: Any) -> sa.Column[int]:
-    return sa.Column(name, sa.BigInteger(), **options)
-
-
-def _money(name: str) -> tuple[sa.Column[int], sa.Column[int], sa.CheckConstraint]:
-    micro, pico = f"{name}_micro", f"{name}_pico"
-    rule = f"({micro} IS NULL) = ({pico} IS NULL) AND {micro} >= 0 AND {pico} >= 0 AND {pico} < 1000000"
-    return _count(micro), _count(pico), sa.CheckConstraint(rule, name=name)
-
-
-def _one_of(column: str, allowed: tuple[str, ...]) -> sa.CheckConstraint:
-    # Not IN (…): SQLite would build a table of the names for every row that is written.
-    rule = " OR ".join(f"{column} = '{name}'" for name in allowed)
-    return sa.CheckConstraint(rule, name=column)
-
-
-def _currency_with(prefix: str) -> sa.CheckConstraint:
-    return sa.CheckConstraint(f"({prefix}_currency IS NULL) = ({prefix}_micro IS NULL)", name=f"{prefix}_currency")
-
+__all__ = ["metadata", "rollup_tables"]  # one metadata has all tables, those of `rollup_tables` too
 
 runs = sa.Table(
     "runs",
     metadata,
-    _id("run_id", primary_key=True),
-    _text("run_key", unique=True),
-    _text("request_hash"),
-    _text("configuration", nullable=False),
-    _text("policy_version", nullable=False),
-    _text("task_class"),
-    _text("tenant"),
-    _text("tags", nullable=False),
-    _text("status", nullable=False),
-    _count("started_us", nullable=False),
-    _count("ended_us"),
-    _text("error"),
-    *_money("budget_usd"),
-    _text("prompt"),
-    _text("owner"),
-    _count("lease_until_us"),
-    _one_of("status", get_args(records.RunStatus)),
+    id_column("run_id", primary_key=True),
+    text_column("run_key", unique=True),
+    text_column("request_hash"),
+    text_column("configuration", nullable=False),
+    text_column("policy_version", nullable=False),
+    text_column("task_class"),
+    text_column("tenant"),
+    text_column("tags", nullable=False),
+    text_column("status", nullable=False),
+    count_column("started_us", nullable=False),
+    count_column("ended_us"),
+    text_column("error"),
+    *money_columns("budget_usd"),
+    text_column("prompt"),
+    text_column("owner"),
+    count_column("lease_until_us"),
+    one_of("status", get_args(records.RunStatus)),
     sa.CheckConstraint("(status = 'running') = (ended_us IS NULL)", name="ended"),
     sa.Index(None, "started_us"),
 )
@@ -87,125 +51,128 @@ runs = sa.Table(
 plan_steps = sa.Table(
     "plan_steps",
     metadata,
-    _id("run_id", sa.ForeignKey("runs.run_id"), primary_key=True),
-    _text("step_id", primary_key=True),
+    id_column("run_id", sa.ForeignKey("runs.run_id"), primary_key=True),
+    text_column("step_id", primary_key=True),
     sa.Column("position", sa.Integer(), nullable=False),
-    _text("task_class", nullable=False),
-    _text("depends_on", nullable=False),
-    _text("status", nullable=False),
-    _text("error"),
-    _one_of("status", get_args(records.StepStatus)),
+    text_column("task_class", nullable=False),
+    text_column("depends_on", nullable=False),
+    text_column("status", nullable=False),
+    text_column("error"),
+    one_of("status", get_args(records.StepStatus)),
 )
 
 price_sets = sa.Table(
     "price_sets",
     metadata,
-    _text("price_set_id", primary_key=True),
-    _text("price_list", nullable=False),
-    _text("model", nullable=False),
+    text_column("price_set_id", primary_key=True),
+    text_column("price_list", nullable=False),
+    text_column("model", nullable=False),
     sa.Column("currency", sa.String(3), nullable=False),
-    _text("document", nullable=False),
+    text_column("document", nullable=False),
 )
 
 price_rows = sa.Table(
     "price_rows",
     metadata,
-    _text("price_set_id", sa.ForeignKey("price_sets.price_set_id"), primary_key=True),
-    _text("price_row_id", primary_key=True),
+    text_column("price_set_id", sa.ForeignKey("price_sets.price_set_id"), primary_key=True),
+    text_column("price_row_id", primary_key=True),
     sa.Column("position", sa.Integer(), nullable=False),
-    _text("component", nullable=False),
-    _text("unit", nullable=False),
-    _text("amount", nullable=False),
-    _text("url", nullable=False),
-    _text("source", nullable=False),
-    _text("checked", nullable=False),
+    text_column("component", nullable=False),
+    text_column("unit", nullable=False),
+    text_column("amount", nullable=False),
+    text_column("url", nullable=False),
+    text_column("source", nullable=False),
+    text_column("checked", nullable=False),
 )
 
 fx_rates = sa.Table(
     "fx_rates",
     metadata,
-    _text("fx_rate_id", primary_key=True),
+    text_column("fx_rate_id", primary_key=True),
     sa.Column("base", sa.String(3), nullable=False),
     sa.Column("quote", sa.String(3), nullable=False),
-    _text("rate", nullable=False),
+    text_column("rate", nullable=False),
     sa.Column("as_of_day", sa.Integer(), nullable=False),
-    _text("source", nullable=False),
+    text_column("source", nullable=False),
     sa.Index(None, "base", "quote", "as_of_day"),
 )
 
 imports = sa.Table(
     "imports",
     metadata,
-    _id("import_id", primary_key=True),
-    _text("format", nullable=False),
-    _text("file_name", nullable=False),
-    _text("file_sha256", nullable=False),
-    _text("model", nullable=False),
-    _text("price_list", nullable=False),
-    _text("configuration"),
-    _count("start_us", nullable=False),
+    id_column("import_id", primary_key=True),
+    text_column("format", nullable=False),
+    text_column("file_name", nullable=False),
+    text_column("file_sha256", nullable=False),
+    text_column("model", nullable=False),
+    text_column("price_list", nullable=False),
+    text_column("configuration"),
+    count_column("start_us", nullable=False),
 )
 
 tag_sets = sa.Table(
     "tag_sets",
     metadata,
-    _text("tags_id", primary_key=True),
-    _text("document", nullable=False),
+    text_column("tags_id", primary_key=True),
+    text_column("document", nullable=False),
 )
 
 attempts = sa.Table(
     "attempts",
     metadata,
-    _id("attempt_id", primary_key=True),
-    _id("run_id", sa.ForeignKey("runs.run_id")),
-    _text("step_id"),
-    _text("call_key", nullable=False),
+    id_column("attempt_id", primary_key=True),
+    id_column("run_id", sa.ForeignKey("runs.run_id")),
+    text_column("step_id"),
+    text_column("call_key", nullable=False),
     sa.Column("number", sa.Integer(), nullable=False),
-    _text("origin", nullable=False),
-    _id("import_id", sa.ForeignKey("imports.import_id")),
-    _text("role"),
-    _text("configuration"),
-    _text("task_class"),
-    _text("tenant"),
-    _text("endpoint", nullable=False),
-    _text("price_list", nullable=False),
-    _text("model_asked", nullable=False),
-    _text("model_served"),
-    _text("status", nullable=False),
-    _text("error_kind"),
+    text_column("origin", nullable=False),
+    id_column("import_id", sa.ForeignKey("imports.import_id")),
+    text_column("role"),
+    text_column("configuration"),
+    text_column("task_class"),
+    text_column("tenant"),
+    text_column("endpoint", nullable=False),
+    text_column("price_list", nullable=False),
+    text_column("model_asked", nullable=False),
+    text_column("model_served"),
+    text_column("status", nullable=False),
+    text_column("error_kind"),
     sa.Column("http_status", sa.Integer()),
-    _text("upstream_id"),
-    _text("finish_reason"),
-    _text("service_tier"),
-    _count("started_us", nullable=False),
+    text_column("upstream_id"),
+    text_column("finish_reason"),
+    text_column("service_tier"),
+    count_column("started_us", nullable=False),
     sa.Column("day", sa.Integer(), nullable=False),
     sa.Column("quarter_hour", sa.Integer(), nullable=False),
-    _count("queue_us", nullable=False),
-    _count("state_us"),
-    _count("network_us"),
-    _count("inference_us"),
-    _count("latency_us"),
-    _count("ttft_us"),
+    count_column("queue_us", nullable=False),
+    count_column("state_us"),
+    count_column("network_us"),
+    count_column("inference_us"),
+    count_column("latency_us"),
+    count_column("ttft_us"),
     sa.Column("latency_bucket", sa.Integer()),
-    *(_count(bucket) for bucket in BUCKETS),
+    *(count_column(bucket) for bucket in BUCKETS),
     sa.Column("usage_estimated", sa.Boolean(), nullable=False),
     sa.Column("context_tier", sa.Integer()),
-    _text("price_set_id", sa.ForeignKey("price_sets.price_set_id")),
-    _text("cost_status"),
+    text_column("price_set_id", sa.ForeignKey("price_sets.price_set_id")),
+    text_column("cost_status"),
     sa.Column("cost_currency", sa.String(3)),
-    *_money("cost"),
+    *money_columns("cost"),
     sa.Column("settled_currency", sa.String(3)),
-    *_money("settled"),
-    *_money("reported_usd"),
-    *_money("reserved_usd"),
+    *money_columns("settled"),
+    *money_columns("reported_usd"),
+    *money_columns("reserved_usd"),
     sa.Column("possibly_billed", sa.Boolean(), nullable=False),
-    _text("tags_id", sa.ForeignKey("tag_sets.tags_id")),
-    _currency_with("cost"),
-    _currency_with("settled"),
-    _one_of("status", get_args(records.AttemptStatus)),
-    _one_of("role", get_args(Role)),
-    _one_of("cost_status", get_args(records.CostStatusName)),
-    _one_of("origin", get_args(records.Origin)),
+    text_column("tags_id", sa.ForeignKey("tag_sets.tags_id")),
+    # Digests of what the attempt is grouped by (`router.ledger.digests`); NULL: written before there were any.
+    count_column("start_digest"),
+    count_column("end_digest"),
+    currency_with("cost"),
+    currency_with("settled"),
+    one_of("status", get_args(records.AttemptStatus)),
+    one_of("role", get_args(Role)),
+    one_of("cost_status", get_args(records.CostStatusName)),
+    one_of("origin", get_args(records.Origin)),
     sa.CheckConstraint("number >= 1", name="number"),
     sa.CheckConstraint("(status = 'started') = (cost_status IS NULL)", name="completed"),
     sa.CheckConstraint("(origin = 'imported') = (import_id IS NOT NULL)", name="import"),
@@ -223,52 +190,52 @@ attempts = sa.Table(
 terms = sa.Table(
     "terms",
     metadata,
-    _text("terms_id", primary_key=True),
-    _text("document", nullable=False),
+    text_column("terms_id", primary_key=True),
+    text_column("document", nullable=False),
 )
 
 # Apart from `attempts`, since most endpoints have no terms: an attempt without a row here was settled at its list cost.
 attempt_terms = sa.Table(
     "attempt_terms",
     metadata,
-    _id("attempt_id", sa.ForeignKey("attempts.attempt_id"), primary_key=True),
-    _text("terms_id", sa.ForeignKey("terms.terms_id"), nullable=False),
+    id_column("attempt_id", sa.ForeignKey("attempts.attempt_id"), primary_key=True),
+    text_column("terms_id", sa.ForeignKey("terms.terms_id"), nullable=False),
 )
 
 # What somebody else has already added up: requests of a span of time, of which no single one is known.
 usage_buckets = sa.Table(
     "usage_buckets",
     metadata,
-    _id("bucket_id", primary_key=True),
-    _id("import_id", sa.ForeignKey("imports.import_id"), nullable=False),
-    _count("start_us", nullable=False),
-    _count("end_us", nullable=False),
+    id_column("bucket_id", primary_key=True),
+    id_column("import_id", sa.ForeignKey("imports.import_id"), nullable=False),
+    count_column("start_us", nullable=False),
+    count_column("end_us", nullable=False),
     sa.Column("day", sa.Integer(), nullable=False),
     sa.Column("quarter_hour", sa.Integer(), nullable=False),
-    _text("role"),
-    _text("configuration"),
-    _text("task_class"),
-    _text("tenant"),
-    _text("tags_id", sa.ForeignKey("tag_sets.tags_id")),
-    _text("endpoint", nullable=False),
-    _text("price_list", nullable=False),
-    _text("model_asked", nullable=False),
-    _text("model_served"),
-    _text("service_tier"),
-    _count("requests"),
-    *(_count(bucket) for bucket in BUCKETS),
+    text_column("role"),
+    text_column("configuration"),
+    text_column("task_class"),
+    text_column("tenant"),
+    text_column("tags_id", sa.ForeignKey("tag_sets.tags_id")),
+    text_column("endpoint", nullable=False),
+    text_column("price_list", nullable=False),
+    text_column("model_asked", nullable=False),
+    text_column("model_served"),
+    text_column("service_tier"),
+    count_column("requests"),
+    *(count_column(bucket) for bucket in BUCKETS),
     sa.Column("usage_estimated", sa.Boolean(), nullable=False),
-    _text("price_set_id", sa.ForeignKey("price_sets.price_set_id")),
-    _text("cost_status", nullable=False),
+    text_column("price_set_id", sa.ForeignKey("price_sets.price_set_id")),
+    text_column("cost_status", nullable=False),
     sa.Column("cost_currency", sa.String(3)),
-    *_money("cost"),
+    *money_columns("cost"),
     sa.Column("settled_currency", sa.String(3)),
-    *_money("settled"),
-    *_money("reported_usd"),
-    _currency_with("cost"),
-    _currency_with("settled"),
-    _one_of("role", get_args(Role)),
-    _one_of("cost_status", get_args(records.CostStatusName)),
+    *money_columns("settled"),
+    *money_columns("reported_usd"),
+    currency_with("cost"),
+    currency_with("settled"),
+    one_of("role", get_args(Role)),
+    one_of("cost_status", get_args(records.CostStatusName)),
     sa.CheckConstraint("end_us > start_us", name="span"),
     sa.CheckConstraint("requests >= 0", name="requests"),
     sa.CheckConstraint(" AND ".join(f"{bucket} >= 0" for bucket in BUCKETS), name="usage"),
@@ -281,30 +248,30 @@ usage_buckets = sa.Table(
 budgets = sa.Table(
     "budgets",
     metadata,
-    _text("scope", primary_key=True),
-    _text("name", primary_key=True),
+    text_column("scope", primary_key=True),
+    text_column("name", primary_key=True),
     sa.Column("currency", sa.String(3), nullable=False),
-    _text("amount", nullable=False),
-    _count("set_us", nullable=False),
-    _one_of("scope", get_args(records.BudgetScope)),
+    text_column("amount", nullable=False),
+    count_column("set_us", nullable=False),
+    one_of("scope", get_args(records.BudgetScope)),
 )
 
 cases = sa.Table(
     "cases",
     metadata,
-    _text("name", primary_key=True),
-    _count("frozen_us", nullable=False),
-    _text("document", nullable=False),
+    text_column("name", primary_key=True),
+    count_column("frozen_us", nullable=False),
+    text_column("document", nullable=False),
 )
 
 answers = sa.Table(
     "answers",
     metadata,
-    _text("call_key", primary_key=True),
-    _id("run_id", sa.ForeignKey("runs.run_id"), nullable=False),
-    _text("message", nullable=False),
-    _text("finish_reason"),
-    _count("expires_us"),
+    text_column("call_key", primary_key=True),
+    id_column("run_id", sa.ForeignKey("runs.run_id"), nullable=False),
+    text_column("message", nullable=False),
+    text_column("finish_reason"),
+    count_column("expires_us"),
     sa.Index(None, "run_id"),
     sa.Index(None, "expires_us"),
 )

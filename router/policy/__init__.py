@@ -79,6 +79,7 @@ def replay_model(
     catalog: Catalog,
     price_list: str,
     at: datetime,
+    name: str = "replay",
 ) -> str:
     """Return the model that a configuration would have put on past calls of these sizes.
 
@@ -90,6 +91,7 @@ def replay_model(
         catalog: the price catalogue.
         price_list: the list to price at, or "vendor"; a retired model is priced at its last list.
         at: the instant of the prices, aware UTC.
+        name: the configuration's name, for the message where nothing fits.
 
     Raises:
         NoCandidate: no candidate of the class fits.
@@ -103,4 +105,4 @@ def replay_model(
     output = OutputForecast(tokens, tokens, tokens, "on record")
     known = task_class or configuration.default_class
     need = Need(role or "single", known, "given", usage.input_tokens, output)
-    return decide(market, need, "replay", configuration).chosen.model
+    return decide(market, need, name, configuration).chosen.model

@@ -1,4 +1,4 @@
-"""What the ledger's tests share: a ledger in a real SQLite file, and a maker of records with few words."""
+"""What the ledger's tests share: a ledger in a real database of each kind, and a maker of records with few words."""
 
 from __future__ import annotations
 
@@ -58,12 +58,13 @@ def sample() -> Sample:
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    """Return the URL of a database that is not there yet, in a folder that is not there either."""
+    """Return the URL of a SQLite database that is not there yet, in a folder that is not there either."""
     return f"sqlite:///{tmp_path / 'data' / 'ledger.db'}"
 
 
-@pytest.fixture
-def ledger(url: str) -> Iterator[Ledger]:
-    """Return an open, empty ledger."""
-    with open_ledger(url) as opened:
+@pytest.fixture(params=["sqlite", "postgresql"])
+def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
+    """Return an open, empty ledger, once in each kind of database."""
+    name = {"sqlite": "url", "postgresql": "postgres_ledger_url"}[request.param]
+    with open_ledger(request.getfixturevalue(name)) as opened:
         yield opened

@@ -59,6 +59,7 @@ def test_a_ledger_of_the_first_revision_is_brought_up_to_date(url: str, sample: 
         assert row.ended.terms == Terms(Decimal("0.5"))
 
 
+@pytest.mark.parametrize("ledger", ["sqlite"], indirect=True)
 def test_altered_terms_are_refused(url: str, ledger: Ledger, sample: Any) -> None:
     started = sample.started()
     ledger.write_now(started, sample.ended(started, terms=Terms(Decimal("0.5"))))

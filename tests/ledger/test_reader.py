@@ -23,6 +23,7 @@ from router.ledger.records import Amount, AttemptEnded, AttemptStarted
 from router.ledger.rows import Record
 
 OCTOBER_US = 1_790_812_800_000_000
+QUARTER_US = 900_000_000
 ALL = (0, 2**62)
 
 
@@ -66,10 +67,19 @@ def test_sums_and_counts_by_hand(ledger: Ledger, sample: Any) -> None:
 
 def test_an_empty_span_has_no_groups(ledger: Ledger, sample: Any) -> None:
     ledger.write_now(sample.started())
-    assert ledger.reader.usage_groups(OCTOBER_US + 1, OCTOBER_US + 2) == ()
-    assert ledger.reader.usage_groups(OCTOBER_US + 1, OCTOBER_US + 2, ["role"]) == ()
-    assert len(ledger.reader.usage_groups(OCTOBER_US, OCTOBER_US + 1)) == 1  # half-open: its first instant is in it
-    assert ledger.reader.usage_groups(OCTOBER_US - 1, OCTOBER_US) == ()  # and its last is not
+    assert ledger.reader.usage_groups(OCTOBER_US + QUARTER_US, OCTOBER_US + 2 * QUARTER_US) == ()
+    assert ledger.reader.usage_groups(OCTOBER_US + QUARTER_US, OCTOBER_US + 2 * QUARTER_US, ["role"]) == ()
+    # Half-open: its first instant is in it, and its last is not.
+    assert len(ledger.reader.usage_groups(OCTOBER_US, OCTOBER_US + QUARTER_US)) == 1
+    assert ledger.reader.usage_groups(OCTOBER_US - QUARTER_US, OCTOBER_US) == ()
+
+
+@pytest.mark.parametrize("span", [(OCTOBER_US + 1, OCTOBER_US + QUARTER_US), (OCTOBER_US, OCTOBER_US + 1)])
+def test_a_span_that_cuts_a_quarter_hour_is_refused(ledger: Ledger, span: tuple[int, int]) -> None:
+    with pytest.raises(ValueError, match="lies within a quarter hour; whole ones are allowed"):
+        ledger.reader.usage_groups(*span)
+    with pytest.raises(ValueError, match="before its start"):
+        ledger.reader.usage_groups(OCTOBER_US, OCTOBER_US - QUARTER_US)
 
 
 def test_an_unknown_group_names_near_misses(ledger: Ledger) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import count
@@ -43,6 +43,12 @@ class Scene:
     network_us: int | None = None
     inference_us: int | None = None
     state_us: int | None = None
+    ttft_us: int | None = None
+    endpoint: str = "here"
+    error_kind: str | None = None
+    http_status: int | None = None
+    run_id: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
 
     def records(self, catalog: Catalog) -> Iterator[Record]:
         """Yield the attempt's records, priced as the model that was served."""
@@ -52,7 +58,9 @@ class Scene:
             call_key=f"call {next(_NUMBERS)}",
             number=self.number,
             configuration=self.configuration,
-            endpoint="here",
+            endpoint=self.endpoint,
+            run_id=self.run_id,
+            tags=self.tags,
             price_list=self.price_list,
             model_asked=self.model,
             started_us=started_us,
@@ -77,6 +85,9 @@ class Scene:
             cost_status=cost.status,
             latency_us=self.latency_us,
             model_served=self.served or (self.model if self.status == "succeeded" else None),
+            error_kind=self.error_kind,
+            http_status=self.http_status,
+            ttft_us=self.ttft_us,
             usage=self.usage,
             usage_estimated=self.estimated,
             list_cost=listed,

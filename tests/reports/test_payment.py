@@ -55,7 +55,7 @@ def usd(amount: str, *, lower_bound: bool = False) -> Money:
 
 def test_a_page_without_credit_or_commitment_says_nothing_of_payment(ledger: Ledger, catalog: Catalog) -> None:
     write(ledger, catalog, Scene(at=OCTOBER, usage=MEBI))
-    assert [table.name for table in page_of(ledger, catalog).tables] == ["lines"]
+    assert {"payment", "credits"}.isdisjoint(table.name for table in page_of(ledger, catalog).tables)
 
 
 def test_credit_lowers_what_is_left_to_pay_and_no_cost(ledger: Ledger, catalog: Catalog) -> None:

@@ -12,9 +12,13 @@ from hypothesis import strategies as st
 from reports.period import (
     QUARTER_HOUR_US,
     at_us,
+    day_parts,
+    days_between,
+    last_days,
     month_bounds,
     named_month,
     no_rows,
+    period_before,
     quarter_hour_date,
     time_zone,
     to_us,
@@ -123,3 +127,75 @@ def test_a_month_without_rows_names_those_with_some() -> None:
     assert error.exit_code == 1
     assert str(error) == "month: the ledger has no rows in 2026-09 (UTC); it has rows in 2026-08, 2026-10"
     assert "router run" in (no_rows(month, []).hint or "")
+
+
+@pytest.mark.parametrize(
+    ("length", "first"),
+    [("1d", "2026-11-01"), ("7d", "2026-10-26"), ("4w", "2026-10-05"), ("1m", "2026-11-01"), ("3m", "2026-09-01")],
+)
+def test_the_last_days_end_with_today(length: str, first: str) -> None:
+    period = last_days(length, ZoneInfo("UTC"), NOW)
+    assert (f"{period.first_day}", f"{period.last_day}") == (first, "2026-11-01")
+    assert last_days(length, ZoneInfo("America/New_York"), NOW).last_day == date(2026, 10, 31)  # 23:00 there
+
+
+@pytest.mark.parametrize("length", ["", "7", "d", "0d", "-1d", "7y", "1.5d", "99999d", "9999m", "9999w", "٧d"])
+def test_what_is_no_length_is_refused(length: str) -> None:
+    with pytest.raises(WrongUsage, match=r"--last: .* is not allowed") as caught:
+        last_days(length, ZoneInfo("UTC"), NOW)
+    assert "--last 7d" in (caught.value.hint or "")
+
+
+def test_days_are_both_in_the_period() -> None:
+    period = days_between(date(2026, 10, 25), date(2026, 10, 25), ZoneInfo("Europe/Berlin"))
+    assert (period.end_us - period.start_us) // 3_600_000_000 == 25  # the clocks are put back
+    assert period.name == "2026-10-25"
+    with pytest.raises(WrongUsage, match="period: 2026-10-01 is before 2026-10-02"):
+        days_between(date(2026, 10, 2), date(2026, 10, 1), ZoneInfo("UTC"))
+
+
+@pytest.mark.parametrize(
+    ("now", "end"),
+    [
+        ("2026-12-05T00:00", "2026-11-01T00:00"),  # over: all of October
+        ("2026-11-14T09:31", "2026-10-14T09:45"),  # the same day and time, up to a whole quarter hour
+        ("2026-11-01T00:00", "2026-10-01T00:00"),
+    ],
+)
+def test_a_month_is_held_against_the_same_days_of_the_one_before(now: str, end: str) -> None:
+    at = datetime.fromisoformat(now).replace(tzinfo=UTC)
+    before = period_before(named_month("2026-11", ZoneInfo("UTC"), at), at)
+    assert at_us(before.start_us) == datetime(2026, 10, 1, tzinfo=UTC)
+    assert at_us(before.end_us) == datetime.fromisoformat(end).replace(tzinfo=UTC)
+
+
+def test_a_long_month_is_held_against_all_of_a_short_one() -> None:
+    at = datetime(2026, 3, 30, 12, tzinfo=UTC)
+    before = period_before(named_month("2026-03", ZoneInfo("UTC"), at), at)
+    assert (before.name, before.last_day) == ("2026-02", date(2026, 2, 28))
+
+
+def test_days_are_held_against_as_many_before() -> None:
+    week = days_between(date(2026, 10, 5), date(2026, 10, 11), ZoneInfo("UTC"))
+    assert period_before(week, NOW).name == "2026-09-28 to 2026-10-04"
+
+
+@given(st.sampled_from(ZONES), st.integers(1990 * 12, 2040 * 12), st.booleans())
+def test_law_parts_of_days_partition_a_month(zone: str, number: int, hours: bool) -> None:  # noqa: FBT001
+    month = named_month(f"{number // 12}-{number % 12 + 1:02}", ZoneInfo(zone), NOW)
+    parts = day_parts(month.start_us, month.end_us, month.zone, hours=hours)
+    assert (parts[0].start_us, parts[-1].end_us) == (month.start_us, month.end_us)
+    for part, after in zip(parts, (*parts[1:], None), strict=True):
+        assert after is None or part.end_us == after.start_us
+        for instant in (part.start_us, part.end_us - 1):
+            local = at_us(instant).astimezone(month.zone)
+            assert (local.date(), at_us(instant).date()) == (part.day, part.utc_day)
+            assert not hours or local.hour == part.hour
+        assert part.start_us % QUARTER_HOUR_US == 0
+
+
+def test_a_future_period_says_so() -> None:
+    month = named_month("2030-01", ZoneInfo("UTC"), NOW)
+    assert str(no_rows(month, ["2026-10"], NOW)).startswith(
+        "month: 2030-01 (UTC) is in the future, and the ledger has no"
+    )

@@ -17,7 +17,9 @@ import pytest
 from pricing import Catalog, FxTable, Terms, Usage
 from reports import Column, Fact, Money, Note, Page, Panel, Split, Table, month_report
 from reports.render import FORMATS, Format, render
+from router.errors import WrongUsage
 from router.ledger import Ledger
+from tests.reports.drawings import bars, usd
 from tests.reports.scenes import Scene, write
 from tests.reports.test_compare import FOUR, by_hand
 
@@ -62,14 +64,14 @@ def month_page(ledger: Ledger, catalog: Catalog, fx: FxTable) -> Page:
     )
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", ENDINGS)
 def test_the_month_in_every_format(
     form: Format, month_page: Page, golden: Callable[[Path, str], None], golden_folder: Path
 ) -> None:
     golden(golden_folder / f"month.{ENDINGS[form]}", render(month_page, form))
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", ENDINGS)
 def test_a_comparison_in_every_format(
     form: Format, catalog: Catalog, golden: Callable[[Path, str], None], golden_folder: Path
 ) -> None:
@@ -91,11 +93,6 @@ def page_of(label: str, *values: Fraction | None) -> Page:
     return Page(
         "test", "Title", (), (table,), (Note("note", f"about {label}"),), (Fact("rows_counted", "rows counted", 1),)
     )
-
-
-def test_text_fits_into_its_width_and_grows_where_it_must() -> None:
-    assert max(map(len, render(page_of("x" * 20, Fraction(1)), "text", width=60).splitlines())) <= 60
-    assert "x" * 200 in render(page_of("x" * 200, Fraction(1)), "text", width=60)
 
 
 def test_colour_is_only_where_it_is_asked_for() -> None:
@@ -123,6 +120,22 @@ def test_a_name_cannot_end_a_markdown_cell() -> None:
 def test_a_name_is_no_formula_in_a_spreadsheet(label: str) -> None:
     rows = list(csv.DictReader(io.StringIO(render(page_of(label, Fraction("-1.5")), "csv"))))
     assert rows == [{"row": "line", "name": f"'{label}", "c0": "-1.5", "lower_bounds": ""}]
+
+
+def test_any_table_can_be_csv_and_one_that_is_not_there_is_named_with_those_that_are() -> None:
+    page = page_of("a", Fraction(1))
+    other = Table("other", "Other", (Column("n", "N", "count"),), ((7,),))
+    page = replace(page, tables=(*page.tables, other))
+    assert render(page, "csv", table="other") == "row,n,lower_bounds\nline,7,\n"
+    with pytest.raises(WrongUsage, match="table: 'othr' does not exist; did you mean other") as error:
+        render(page, "csv", table="othr")
+    assert error.value.hint == "tables of this page: main, other"
+
+
+def test_json_says_what_can_be_drawn() -> None:
+    (chart,) = json.loads(render(bars(("a", usd(1))), "json"))["charts"]
+    assert chart["table"] == "main"
+    assert (chart["kind"], chart["x"], chart["y"], chart["group"]) == ("bars", "name", ["cost"], None)
 
 
 def test_csv_quotes_what_must_be_quoted() -> None:

@@ -623,7 +623,7 @@ def test_as_text_csv_and_in_yen() -> None:
     for shown in ("Before and after", "gpt-4.1", "2.80", "1.40", "−50.0 %", "order of the effects: model, price,"):
         assert shown in text
     assert router("--format", "csv").stdout.startswith("row,model,price_list,component,before_tokens,")
-    assert "Before, JPY" in router("--currency", "JPY").stdout
+    assert "exchange rates: USD/JPY" in router("--currency", "JPY").stdout
 
 
 @pytest.mark.usefixtures("ledger_of_today")

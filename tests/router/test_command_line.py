@@ -26,7 +26,27 @@ COMMANDS = (
     ("explain",),
     ("report",),
     ("compare",),
+    ("diff",),
     ("whatif",),
+    ("roi",),
+    ("fleet",),
+    ("case",),
+    ("case", "freeze"),
+    ("case", "list"),
+    ("case", "show"),
+    ("case", "review"),
+    ("budget",),
+    ("budget", "set"),
+    ("budget", "list"),
+    ("budget", "show"),
+    ("budget", "check"),
+    ("budget", "remove"),
+    ("reconcile",),
+    ("backtest",),
+    ("ledger",),
+    ("ledger", "verify"),
+    ("ledger", "rebuild"),
+    ("ledger", "prune"),
     ("prices",),
     ("prices", "list"),
     ("prices", "show"),
@@ -41,6 +61,11 @@ COMMANDS = (
     ("fx", "import"),
     ("import",),
     ("import", "trace"),
+    ("import", "generic"),
+    ("import", "openai"),
+    ("import", "litellm"),
+    ("import", "list"),
+    ("import", "undo"),
     ("init",),
     ("config",),
     ("config", "check"),
@@ -277,6 +302,8 @@ def test_the_demo_does_the_main_job(router: Callable[..., tuple[int, str, str]],
     assert "own log counts 84 requests" in out  # twice: 30 tasks, and a plan, 10 workers, a merge
     assert "all-gpt-4.1" in out
     assert "Configurations compared" in out
+    assert (tmp_path / "demo-report.html").as_uri() in out
+    assert (tmp_path / "demo-report.html").is_file()
     with open_ledger(f"sqlite:///{tmp_path / 'demo.db'}") as ledger:
         (group,) = ledger.reader.usage_groups(0, 2**62)
     assert group.sums["attempts"] == 84

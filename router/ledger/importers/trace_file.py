@@ -1,38 +1,37 @@
 """Published request traces of LLM services, read line by line.
 
-In: a file of Mooncake's JSON lines (`timestamp` ms from the start, `input_length`, `output_length` tokens; Qin et al.,
-FAST '25) or of Azure's CSV (`TIMESTAMP`, `ContextTokens`, `GeneratedTokens`; Patel et al., "Splitwise", ISCA 2024).
-Out: per line a `Request`, or a `Rejected` with its reason. Invariant: memory does not grow with the file, a bad line
-costs nothing but itself, and no number is guessed.
+In: a file of Mooncake's JSON lines (`timestamp` ms from the start, `input_length`, `output_length` tokens, `hash_ids`
+of the prompt's blocks; Qin et al., FAST '25) or of Azure's CSV (`TIMESTAMP`, `ContextTokens`, `GeneratedTokens`; Patel
+et al., "Splitwise", ISCA 2024). Out: per line a `Request`, or a `Rejected` with its reason. Invariant: a bad line costs
+nothing but itself, and no number is guessed.
 """
 
 from __future__ import annotations
 
-import csv
-import hashlib
-import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC
 from decimal import Decimal
-from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, Literal, NamedTuple
 
 from router.errors import WrongUsage
+from router.ledger.importers.delimited import delimiter_of
+from router.ledger.importers.file import SourceFile
+from router.ledger.importers.record import BadRecordError, Rejected
+from router.ledger.importers.values import instant
 
 Format = Literal["mooncake", "azure"]
 
-_LONGEST_LINE_BYTES = 1_000_000
+BLOCK_TOKENS = 512
+"""Tokens of one block of `hash_ids` (README of github.com/kvcache-ai/Mooncake, "Open Source Trace")."""
+
 _MOST_TOKENS = 1_000_000_000  # of one request: a thousand times the largest context there is
 _LATEST_MS = 10 * 366 * 86_400_000  # a trace of ten years; beyond it, it is another unit
 _JSON_FIELDS = ("timestamp", "input_length", "output_length")
 _CSV_FIELDS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 _HINT = 'a trace has JSON lines {"timestamp", "input_length", "output_length"} or a CSV head ' + ",".join(_CSV_FIELDS)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One request of a trace.
 
     Args:
@@ -40,162 +39,116 @@ class Request:
         at_us: when it came, microseconds: since the trace's start (Mooncake) or since 1970 UTC (Azure).
         input_tokens: prompt, tokens.
         output_tokens: generated, tokens.
+        blocks: ids of the prompt's blocks of 512 tokens, in order; equal leading ids are an equal prefix. None: the
+            trace does not say.
     """
 
     line: int
     at_us: int
     input_tokens: int
     output_tokens: int
+    blocks: Sequence[int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """A line that is no request, and why."""
+class PrefixCache:
+    """What a prompt cache of unbounded size would have served: leading blocks that an earlier request had too.
 
-    line: int
-    reason: str
+    It holds every block's id, so its memory grows with a trace's distinct prompts.
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+
+    def read_tokens(self, request: Request) -> int:
+        """Return how many of a request's input tokens are cache reads, and remember its blocks.
+
+        The last block of a prompt may be a part of one: what is read is never more than the prompt.
+
+        Args:
+            request: with its blocks; requests come in the order of the trace.
+        """
+        blocks = request.blocks or ()
+        leading = next((index for index, block in enumerate(blocks) if block not in self._seen), len(blocks))
+        self._seen.update(blocks)
+        return min(leading * BLOCK_TOKENS, request.input_tokens)
 
 
-@dataclass(frozen=True, slots=True)
-class TraceFile:
-    """A file that was recognised: its format (from its content, not its name), digest and size in bytes."""
-
-    path: Path
-    format: Format
-    sha256: str
-    size_bytes: int
-
-
-def inspect_trace(path: Path) -> TraceFile:
-    """Return what a trace file is.
+def trace_format(file: SourceFile) -> Format:
+    """Return which of the two formats a file is of.
 
     Args:
-        path: the file.
+        file: as `router.ledger.importers.file.inspect_file` found it.
 
     Raises:
-        WrongUsage: it is missing, not readable, empty, not UTF-8, or of neither format.
+        WrongUsage: it is of neither.
     """
-    try:
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-            size_bytes = file.tell()
-            file.seek(0)
-            return TraceFile(path, _format(path, file), digest, size_bytes)
-    except OSError as error:
-        raise WrongUsage(f"trace {path}: cannot be read: {error.strerror}", hint="name a file that is there") from None
-
-
-def _format(path: Path, file: BinaryIO) -> Format:
-    first = next((line for _, line in _lines(file) if line != b""), b"")
-    if first == b"":
-        raise WrongUsage(f"trace {path}: is empty", hint=_HINT)
-    try:
-        text = "" if first is None else first.decode()
-    except UnicodeDecodeError:
-        raise WrongUsage(f"trace {path}: is not UTF-8 text", hint=_HINT) from None
-    if text.startswith("{") and not [name for name in _JSON_FIELDS if f'"{name}"' not in text]:
+    first = file.head.lstrip().partition("\n")[0].strip()
+    if file.kind == "lines" and not [name for name in _JSON_FIELDS if f'"{name}"' not in first]:
         return "mooncake"
-    if set(_CSV_FIELDS) <= set(_cells(text)):
+    if file.kind == "table" and set(_CSV_FIELDS) <= {name.strip(' "') for name in first.split(delimiter_of(first))}:
         return "azure"
-    raise WrongUsage(f"trace {path}: is of no format that is known; its first line is {text[:60]!r}", hint=_HINT)
+    message = f"trace {file.path}: is of no format that is known; its first line is {first[:60]!r}"
+    raise WrongUsage(message, hint=_HINT)
 
 
-def read_trace(trace: TraceFile) -> Iterator[tuple[Request | Rejected, int]]:
-    """Yield each line's request or rejection, with how many bytes of the file have been read.
+def read_trace(file: SourceFile, *, blocks: bool = False) -> Iterator[Request | Rejected]:
+    """Yield each line's request or rejection.
 
     Args:
-        trace: from `inspect_trace`.
+        file: of one of the two formats.
+        blocks: whether requests are wanted with their blocks; a line without them is rejected then.
 
     Raises:
-        WrongUsage: the file cannot be read to its end.
+        WrongUsage: the file cannot be read to its end, or blocks are wanted of a format that has none.
     """
-    try:
-        with trace.path.open("rb") as file:
-            lines = ((number, line) for number, line in _lines(file) if line != b"")
-            read = _mooncake if trace.format == "mooncake" else _azure_reader(next(lines)[1])
-            for number, line in lines:
-                yield _read(read, number, line), file.tell()
-    except OSError as error:
-        raise WrongUsage(f"trace {trace.path}: cannot be read: {error.strerror}") from None
-
-
-def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes | None]]:
-    """Yield numbered lines without their ends; None for one that is too long to be a request's."""
-    number = 0
-    while line := file.readline(_LONGEST_LINE_BYTES):
-        number += 1
-        if len(line) == _LONGEST_LINE_BYTES and not line.endswith(b"\n"):
-            while (rest := file.readline(_LONGEST_LINE_BYTES)) and not rest.endswith(b"\n"):
-                pass
-            yield number, None
-        else:
-            yield number, (line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).strip()
-
-
-def _read(read: Callable[[str], tuple[int, Any, Any]], number: int, line: bytes | None) -> Request | Rejected:
-    if line is None:
-        return Rejected(number, f"is longer than {_LONGEST_LINE_BYTES} bytes")
-    try:
-        at_us, input_tokens, output_tokens = read(line.decode())
-        return Request(number, at_us, _tokens(input_tokens), _tokens(output_tokens))
-    except UnicodeDecodeError:
-        return Rejected(number, "is not UTF-8 text")
-    except _BadLineError as error:
-        return Rejected(number, str(error))
-
-
-class _BadLineError(ValueError):
-    """Why a line is no request."""
-
-
-def _mooncake(text: str) -> tuple[int, Any, Any]:
-    try:
-        found = json.loads(text, parse_float=Decimal)
-    except (ValueError, RecursionError):
-        raise _BadLineError("is not JSON") from None
-    if not isinstance(found, dict) or [name for name in _JSON_FIELDS if name not in found]:
-        raise _BadLineError(f"is not an object with {', '.join(_JSON_FIELDS)}")
-    at_ms, input_length, output_length = (found[name] for name in _JSON_FIELDS)
-    if type(at_ms) not in (int, Decimal) or not 0 <= at_ms <= _LATEST_MS:
-        raise _BadLineError(f"timestamp is {str(at_ms)[:40]}; milliseconds from 0 to ten years are allowed")
-    return int(at_ms * 1000), input_length, output_length
-
-
-def _azure_reader(head: bytes | None) -> Callable[[str], tuple[int, Any, Any]]:
-    names = _cells((head or b"").decode())
+    if trace_format(file) == "mooncake":
+        return _each(file.items(), lambda found: _mooncake(found, blocks=blocks))
+    if blocks:
+        message = f"trace {file.path}: has no hash_ids, so it does not say which prefixes were seen before"
+        raise WrongUsage(message, hint="leave out --prefix-cache")
+    names, rows = file.table()
     at, context, generated = (names.index(name) for name in _CSV_FIELDS)
 
-    def read(text: str) -> tuple[int, Any, Any]:
-        cells = _cells(text)
+    def azure(cells: list[str]) -> tuple[int, int, int, None]:
         if len(cells) != len(names):
-            raise _BadLineError(f"has {len(cells)} cells; the head has {len(names)}")
-        return _instant_us(cells[at]), _whole(cells[context]), _whole(cells[generated])
+            raise BadRecordError(f"has {len(cells)} cells; the head has {len(names)}")
+        at_us = instant(cells[at].strip(), "TIMESTAMP", UTC)
+        return at_us, _tokens(_whole(cells[context])), _tokens(_whole(cells[generated])), None
 
-    return read
-
-
-def _cells(text: str) -> list[str]:
-    if '"' not in text:
-        return [cell.strip() for cell in text.split(",")]
-    try:
-        return [cell.strip() for cell in next(csv.reader([text], strict=True), [])]
-    except csv.Error as error:
-        raise _BadLineError(f"is not CSV: {error}") from None
+    return _each(rows, azure)
 
 
-def _instant_us(text: str) -> int:
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise _BadLineError(f"TIMESTAMP is {text[:40]!r}; a date and time is allowed") from None
-    return ((at if at.tzinfo else at.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1)
+def _each(
+    lines: Iterator[tuple[int, Any]], read: Callable[[Any], tuple[int, int, int, Sequence[int] | None]]
+) -> Iterator[Request | Rejected]:
+    for line, found in lines:
+        if isinstance(found, Rejected):
+            yield found
+            continue
+        try:
+            yield Request(line, *read(found))
+        except BadRecordError as error:
+            yield Rejected(line, str(error), str(found)[:2_000])
+
+
+def _mooncake(found: Any, *, blocks: bool) -> tuple[int, int, int, Sequence[int] | None]:
+    if not isinstance(found, dict) or [name for name in _JSON_FIELDS if name not in found]:
+        raise BadRecordError(f"is not an object with {', '.join(_JSON_FIELDS)}")
+    at_ms, input_length, output_length = (found[name] for name in _JSON_FIELDS)
+    if type(at_ms) not in (int, Decimal) or not 0 <= at_ms <= _LATEST_MS:
+        raise BadRecordError(f"timestamp is {str(at_ms)[:40]}; milliseconds from 0 to ten years are allowed")
+    ids = found.get("hash_ids") if blocks else None
+    if blocks and not (isinstance(ids, list) and all(type(each) is int for each in ids)):
+        raise BadRecordError(f"hash_ids is {str(ids)[:40]}; a list of whole numbers is allowed")
+    return int(at_ms * 1000), _tokens(input_length), _tokens(output_length), ids
 
 
 def _whole(text: str) -> int | str:
+    text = text.strip()
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else text
 
 
 def _tokens(value: object) -> int:
     if type(value) is int and 0 <= value <= _MOST_TOKENS:
         return value
-    raise _BadLineError(f"a token count is {str(value)[:40]!r}; a whole number from 0 to {_MOST_TOKENS} is allowed")
+    raise BadRecordError(f"a token count is {str(value)[:40]!r}; a whole number from 0 to {_MOST_TOKENS} is allowed")

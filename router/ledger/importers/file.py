@@ -1,0 +1,240 @@
+"""A file of records: read through once before anything is written, then read again line by line.
+
+In: a path; plain or gzip; UTF-8, UTF-16 with its byte order mark, or an encoding the user states; CSV, JSON lines, a
+JSON document, or Parquet. Out: cells, objects, or one `WrongUsage` for a file that is cut, damaged, or not of its
+encoding. Invariant: what makes the whole file unusable is found by `inspect_file`, so nothing of it is ever half
+imported; memory does not grow with the file.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import hashlib
+import io
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TextIO
+
+from router.errors import WrongUsage
+
+if TYPE_CHECKING:
+    from router.ledger.importers.record import Rejected
+
+Kind = Literal["table", "lines", "document", "parquet"]
+
+HEAD_CHARACTERS = 65_536
+_PIECE_BYTES = 1 << 20
+_GZIP, _ZIP, _PARQUET, _ZSTD = b"\x1f\x8b", b"PK\x03\x04", b"PAR1", b"\x28\xb5\x2f\xfd"
+_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_ALLOWED = "UTF-8 and UTF-16 with a byte order mark are read as they are"
+
+
+@dataclass(slots=True)
+class _Reached:
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file that has been read through without a fault.
+
+    Args:
+        path: the file.
+        kind: a table of delimited text, JSON lines, another JSON document, or Parquet; from its content, not its name.
+        encoding: Python's name of its encoding; "" for Parquet.
+        compressed: whether it is gzip.
+        sha256: digest of the file's bytes, hexadecimal.
+        size_bytes: of the file as it lies there.
+        lines: how many lines of text it has; 0 for Parquet.
+        head: its beginning, up to 64 KiB of text; "" for Parquet.
+    """
+
+    path: Path
+    kind: Kind
+    encoding: str
+    compressed: bool
+    sha256: str
+    size_bytes: int
+    lines: int
+    head: str
+    _reached: _Reached = field(default_factory=_Reached, compare=False, repr=False)
+
+    @property
+    def read_bytes(self) -> int:
+        """How many bytes of the file have been read by the reader that was opened last."""
+        return self._reached.bytes
+
+    def reach(self, share: float) -> None:
+        """Take note of how much of the file has been read, where another library reads it.
+
+        Args:
+            share: 0 to 1.
+        """
+        self._reached.bytes = int(share * self.size_bytes)
+
+    @contextmanager
+    def text(self) -> Iterator[TextIO]:
+        """Open the file's text, its line ends as they are.
+
+        Raises:
+            WrongUsage: it cannot be read to its end.
+        """
+        with file_faults(self.path), self.path.open("rb") as raw:
+            counted: Any = io.BufferedReader(_Counted(raw, self._reached), _PIECE_BYTES)
+            content = gzip.GzipFile(fileobj=counted) if self.compressed else counted
+            yield io.TextIOWrapper(content, encoding=self.encoding, newline="")
+
+    def table(self) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+        """Return a table's head and its rows with their lines; see `router.ledger.importers.tables.rows`."""
+        from router.ledger.importers.delimited import rows
+
+        return rows(self)
+
+    def items(self) -> Iterator[tuple[int, Any | Rejected]]:
+        """Yield the objects of JSON lines, of a list, or of documents one behind the other; see `json_items`."""
+        from router.ledger.importers.documents import json_items
+
+        return json_items(self)
+
+
+class _Counted(io.RawIOBase):
+    """Raw bytes, with what was read taken note of."""
+
+    def __init__(self, raw: BinaryIO, reached: _Reached, digest: Any = None) -> None:
+        self._raw, self._reached, self._digest = raw, reached, digest
+        reached.bytes = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self._raw.read(len(buffer))
+        buffer[: len(piece)] = piece
+        self._reached.bytes += len(piece)
+        if self._digest is not None:
+            self._digest.update(piece)
+        return len(piece)
+
+
+@contextmanager
+def file_faults(path: Path) -> Iterator[None]:
+    """Turn what a file does wrong while it is read into one line.
+
+    Raises:
+        WrongUsage: it cannot be read, is cut or damaged, or its bytes are no text of its encoding.
+    """
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise _not_text(path, error.encoding, error.reason) from None
+    except EOFError:
+        raise WrongUsage(
+            f"file {path}: its gzip data is cut; nothing of it is imported", hint="copy it again"
+        ) from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        message = f"file {path}: its gzip data is damaged: {error}; nothing of it is imported"
+        raise WrongUsage(message, hint="copy it again") from None
+    except OSError as error:
+        raise WrongUsage(f"file {path}: cannot be read: {error.strerror}", hint="name a file that is there") from None
+
+
+def inspect_file(path: Path, encoding: str | None = None) -> SourceFile:
+    """Read a file through and return what it is.
+
+    Args:
+        path: the file.
+        encoding: of its text; None: as its byte order mark says, else UTF-8.
+
+    Raises:
+        WrongUsage: it is missing, empty, cut, an archive, or not text of that encoding; a JSON document or a table that
+            does not come to a proper end. The message says what and, where it can, in which line.
+    """
+    with file_faults(path), path.open("rb") as raw:
+        magic = raw.read(4)
+        raw.seek(0)
+        _refuse_archive(path, magic)
+        reached, digest = _Reached(), hashlib.sha256()
+        counted: Any = io.BufferedReader(_Counted(raw, reached, digest), _PIECE_BYTES)
+        if magic == _PARQUET:
+            while counted.read(_PIECE_BYTES):
+                pass
+            return SourceFile(path, "parquet", "", False, digest.hexdigest(), reached.bytes, 0, "")  # noqa: FBT003
+        compressed = magic.startswith(_GZIP)
+        content = gzip.GzipFile(fileobj=counted) if compressed else counted
+        name, lines, head = _decoded(path, content, encoding)
+        found = SourceFile(path, _kind(head), name, compressed, digest.hexdigest(), reached.bytes, lines, head)
+    _read_through(found)
+    return found
+
+
+def _refuse_archive(path: Path, magic: bytes) -> None:
+    if magic == b"":
+        raise WrongUsage(f"file {path}: is empty", hint="export it again")
+    if magic == _ZIP:
+        raise WrongUsage(f"file {path}: is a ZIP archive or a spreadsheet", hint="unpack it, or save it as CSV")
+    if magic == _ZSTD:
+        raise WrongUsage(f"file {path}: is Zstandard data; plain and gzip files are read", hint="unzstd it first")
+
+
+def _decoded(path: Path, content: Any, encoding: str | None) -> tuple[str, int, str]:
+    """Decode the whole file and return its encoding, number of lines, and head."""
+    piece = content.read(_PIECE_BYTES)
+    name = encoding or next((each for mark, each in _MARKS if piece.startswith(mark)), "utf-8")
+    try:
+        decoder = codecs.getincrementaldecoder("utf-8-sig" if name.lower() in {"utf-8", "utf8"} else name)()
+    except LookupError:
+        message = f"--encoding: {name!r} does not exist; {_ALLOWED}"
+        raise WrongUsage(message, hint="for instance latin-1, cp1252 or utf-16-le") from None
+    if encoding is None and b"\x00" in piece[:1000] and not name.startswith("utf-16"):
+        message = f"file {path}: is not UTF-8 text: it has NUL bytes; {_ALLOWED}"
+        raise WrongUsage(message, hint="state its encoding: --encoding utf-16-le, for instance")
+    head, lines, last = "", 0, ""
+    while piece:
+        try:
+            text = decoder.decode(piece)
+        except UnicodeDecodeError as error:
+            raise _not_text(path, name, f"{error.reason} after line {lines + piece[: error.start].count(10)}") from None
+        head += text[: HEAD_CHARACTERS - len(head)]
+        lines += text.count("\n")
+        last = text or last
+        piece = content.read(_PIECE_BYTES)
+    try:
+        last = decoder.decode(b"", final=True) or last
+    except UnicodeDecodeError:
+        raise _not_text(path, name, f"its last character is cut, after line {lines}") from None
+    if not head.strip():
+        raise WrongUsage(f"file {path}: is empty", hint="export it again")
+    return ("utf-8-sig" if name == "utf-8" else name), lines + (not last.endswith("\n")), head
+
+
+def _not_text(path: Path, encoding: str, reason: str) -> WrongUsage:
+    message = f"file {path}: is not {encoding.removesuffix('-sig').upper()} text: {reason}; nothing of it is imported"
+    return WrongUsage(message, hint="state its encoding: --encoding latin-1, for instance")
+
+
+def _kind(head: str) -> Kind:
+    text = head.lstrip()
+    if text[0] not in "{[":
+        return "table"
+    from router.ledger.importers.documents import is_whole
+
+    first, feed, rest = text.partition("\n")
+    cut = len(head) == HEAD_CHARACTERS
+    if text[0] == "{" and (is_whole(first) or (feed and rest.lstrip().startswith("{")) or (cut and not feed)):
+        return "lines"
+    return "document"
+
+
+def _read_through(file: SourceFile) -> None:
+    """Find what makes the whole file unusable before any of it is used."""
+    if file.kind == "table":
+        _, rows = file.table()
+        for _ in rows:
+            pass
+    elif file.kind == "document":
+        for _ in file.items():
+            pass

@@ -1,0 +1,167 @@
+"""Any table of requests: CSV, JSON or Parquet whose columns the user names.
+
+In: a file, and which of its columns is which of our fields (`router.ledger.importers.fields`). Out: its records.
+Invariant: columns are matched by name, never by guess; `input_tokens` includes what was read from and written to a
+cache, unless the user states that it does not, and `output_tokens` includes reasoning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from operator import itemgetter
+from typing import Any
+
+from router.errors import WrongUsage
+from router.ledger.importers.field_reader import Reader, shown_text
+from router.ledger.importers.fields import FIELDS, matched, names_of
+from router.ledger.importers.file import SourceFile
+from router.ledger.importers.record import Rejected
+from router.ledger.importers.source import Found, ReadOptions, Source
+
+_ROWS_AT_ONCE = 500  # a row with a fault makes that many be read one by one
+
+
+def _read(file: SourceFile, options: ReadOptions) -> Iterator[Found]:
+    if file.kind == "table":
+        return _table(file, options)
+    return _parquet(file, options) if file.kind == "parquet" else _objects(file, options)
+
+
+def _table(file: SourceFile, options: ReadOptions) -> Iterator[Found]:
+    names, rows = file.table()
+    columns = matched(names, options.columns, f"file {file.path}")
+    reader, picked = Reader(columns, options), _picked([names.index(name) for name in names_of(columns)])
+    width = len(names)
+    while some := list(islice(rows, _ROWS_AT_ONCE)):
+        yield from (_ragged(line, cells, width) for line, cells in some if len(cells) != width)
+        whole = [(line, cells) for line, cells in some if len(cells) == width]
+        if whole:
+            lines, shown = zip(*whole, strict=True)
+            yield from reader.records(lines, list(map(picked, shown)), shown)
+
+
+def _ragged(line: int, cells: Sequence[str], width: int) -> Rejected:
+    return Rejected(line, f"has {len(cells)} cells; the head has {width}", shown_text(cells))
+
+
+def _picked(keys: Sequence[Any]) -> Callable[[Any], Sequence[Any]]:
+    """Return what takes some values out of a row or an object, as a tuple."""
+    return itemgetter(*keys) if len(keys) > 1 else lambda row: (row[keys[0]],)
+
+
+def _objects(file: SourceFile, options: ReadOptions) -> Iterator[Found]:
+    """Read JSON objects; a column is a key, or keys with dots between them ("usage.prompt_tokens")."""
+    objects = _Objects(f"file {file.path}", options)
+    items = file.items()
+    while some := list(islice(items, _ROWS_AT_ONCE)):
+        yield from objects.found(some)
+
+
+class _Objects:
+    """Makes records of JSON objects; a field that only later ones have counts from then on."""
+
+    def __init__(self, where: str, options: ReadOptions) -> None:
+        self._where, self._options = where, options
+        self._keys: Any = None
+        self._names: list[str] = []
+        self._used: list[str] = []
+        self._row: Callable[[Any], Sequence[Any]] = _picked([0])
+        self._reader: Reader | None = None
+
+    def found(self, items: Sequence[tuple[int, Any]]) -> Iterator[Found]:
+        """Yield the record of each object, or why it is none."""
+        taken: list[tuple[int, Any]] = []
+        for line, item in items:
+            if not isinstance(item, dict):
+                yield item if isinstance(item, Rejected) else Rejected(line, "is no JSON object", shown_text((item,)))
+                continue
+            if item.keys() != self._keys:
+                yield from self._made(taken)
+                taken = []
+                self._learn(item)
+            taken.append((line, item))
+        yield from self._made(taken)
+
+    def _made(self, taken: Sequence[tuple[int, Any]]) -> Sequence[Found]:
+        if self._reader is None or not taken:
+            return ()
+        lines, items = zip(*taken, strict=True)
+        return self._reader.records(lines, list(map(self._row, items)), items)
+
+    def _learn(self, item: dict[str, Any]) -> None:
+        """Take note of the keys of an object, which are not those of the one before."""
+        options = self._options
+        known = set(self._names)
+        if self._reader is None or any(key in FIELDS and key not in known for key in item):
+            names = [*item, *inner_names(item)] if self._reader is None else [key for key in item if key in FIELDS]
+            seen = dict.fromkeys((*self._names, *names, *(options.columns.values() if self._reader else ())))
+            columns = matched(list(seen), options.columns, self._where)
+            self._names, self._reader = list(seen), Reader(columns, options)
+            self._used = names_of(columns)
+        self._keys = item.keys()
+        if all(name in item for name in self._used):
+            self._row = _picked(self._used)
+        else:
+            paths = [name.split(".") for name in self._used]
+            self._row = lambda found: [_at(found, path) for path in paths]
+
+
+def inner_names(item: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of what lies inside an object's objects, with dots between them."""
+    for key, value in item.items():
+        if isinstance(value, dict):
+            for name in (*value, *inner_names(value)):
+                yield f"{key}.{name}"
+
+
+def _at(item: Mapping[str, Any], path: Sequence[str]) -> Any:
+    if len(path) == 1:
+        return item.get(path[0])
+    joined = ".".join(path)
+    if joined in item:
+        return item[joined]
+    found: Any = item
+    for key in path:
+        found = found.get(key) if isinstance(found, dict) else None
+    return found
+
+
+def _parquet(file: SourceFile, options: ReadOptions) -> Iterator[Found]:
+    try:
+        from pyarrow import ArrowException
+        from pyarrow.parquet import ParquetFile
+    except ImportError:
+        message = f"file {file.path}: is Parquet, which needs the package pyarrow"
+        raise WrongUsage(message, hint="pip install 'farebox[parquet]'") from None
+    try:
+        with ParquetFile(file.path) as table:
+            columns = matched(table.schema_arrow.names, options.columns, f"file {file.path}")
+            yield from _batches(file, table, names_of(columns), Reader(columns, options))
+    except ArrowException as error:
+        message = f"file {file.path}: cannot be read as Parquet: {str(error).splitlines()[0][:200]}"
+        raise WrongUsage(message, hint="it is cut or damaged: export it again") from None
+
+
+def _batches(file: SourceFile, table: Any, names: list[str], reader: Reader) -> Iterator[Found]:
+    line = 0
+    total = max(table.metadata.num_rows, 1)
+    for batch in table.iter_batches(batch_size=_ROWS_AT_ONCE, columns=names):
+        rows = list(zip(*(batch.column(name).to_pylist() for name in names), strict=True))
+        if rows:
+            yield from reader.records(range(line + 1, line + 1 + len(rows)), rows)
+        line += len(rows)
+        file.reach(line / total)
+
+
+def _recognises(head: str) -> bool:
+    return bool(head.strip())
+
+
+SOURCE = Source(
+    name="generic",
+    title="table of requests",
+    recognises=_recognises,
+    expected="a table with a head, JSON objects, or Parquet",
+    read=_read,
+)

@@ -1,0 +1,91 @@
+"""Marks: which quarter hours have rows that the rollups do not know yet.
+
+In: a transaction that writes, and what it writes. Out: rows of `rollup_marks` in that same transaction. Invariant: a
+row is never committed without the mark of its quarter hour, and a mark is never taken away but by the refresh that has
+read it. On PostgreSQL a mark is added whatever is there: a mark that is there may be deleted by a refresh that cannot
+see this transaction's rows yet. On SQLite nobody else writes meanwhile, so one mark a quarter hour is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from router.ledger.rows import QUARTER_HOUR_US, Kind
+from router.ledger.tables import attempts, runs
+
+_IDS_AT_ONCE = 500  # SQLite takes at most 32,766 bound values, and 999 before version 3.32
+_MARK = {
+    "sqlite": "INSERT INTO rollup_marks (quarter_hour) SELECT ? "
+    "WHERE NOT EXISTS (SELECT 1 FROM rollup_marks WHERE quarter_hour = ?)",
+    "postgresql": "INSERT INTO rollup_marks (quarter_hour) VALUES (%s)",
+}
+
+
+def mark(connection: sa.Connection, quarter_hours: Iterable[int]) -> None:
+    """Mark quarter hours, whose rows this transaction changes.
+
+    Args:
+        connection: in the transaction.
+        quarter_hours: quarter hours since 1970 UTC.
+    """
+    dialect = connection.dialect.name
+    twice = 2 if dialect == "sqlite" else 1
+    rows = [(each,) * twice for each in sorted(set(quarter_hours))]
+    if rows:
+        connection.exec_driver_sql(_MARK[dialect], rows if len(rows) > 1 else rows[0])
+
+
+def mark_rows(connection: sa.Connection, by_kind: dict[Kind, list[dict[str, Any]]]) -> None:
+    """Mark the quarter hours of rows that have just been written.
+
+    Args:
+        connection: in their transaction.
+        by_kind: the rows.
+    """
+    found = {row["quarter_hour"] for kind in _TIMED for row in by_kind.get(kind, ())}
+    found.update(row["started_us"] // QUARTER_HOUR_US for row in by_kind.get(Kind.RUN, ()))
+    if ended := [row["key_attempt_id"] for row in by_kind.get(Kind.ATTEMPT_END, ())]:
+        found |= _starts_of_attempts(connection, ended)
+    if over := [row["key_run_id"] for row in by_kind.get(Kind.RUN_END, ())]:
+        found |= starts_of_runs(connection, over)
+    mark(connection, found)
+
+
+_TIMED = (Kind.ATTEMPT, Kind.IMPORTED_ATTEMPT, Kind.USAGE_BUCKET)
+
+
+def starts_of_runs(connection: sa.Connection, ids: Sequence[str]) -> set[int]:
+    """Return the quarter hours in which some runs started.
+
+    Args:
+        connection: in the transaction.
+        ids: of the runs.
+    """
+    found: set[int] = set()
+    for first in range(0, len(ids), _IDS_AT_ONCE):
+        some = _among(runs.c.run_id, ids[first : first + _IDS_AT_ONCE])
+        found.update(start_us // QUARTER_HOUR_US for start_us in connection.execute(_RUNS.where(some)).scalars())
+    return found
+
+
+def _starts_of_attempts(connection: sa.Connection, ids: Sequence[str]) -> set[int]:
+    """Return the quarter hours of attempts, which their end does not say, and those of their runs, which cost more."""
+    found: set[int] = set()
+    for first in range(0, len(ids), _IDS_AT_ONCE):
+        some = _among(attempts.c.attempt_id, ids[first : first + _IDS_AT_ONCE])
+        for quarter_hour, run_start_us in connection.execute(_ATTEMPTS.where(some)):
+            found.add(quarter_hour)
+            if run_start_us is not None:
+                found.add(run_start_us // QUARTER_HOUR_US)
+    return found
+
+
+_RUNS = sa.select(runs.c.started_us)
+_ATTEMPTS = sa.select(attempts.c.quarter_hour, runs.c.started_us).select_from(attempts.outerjoin(runs))
+
+
+def _among(key: sa.Column[str], ids: Sequence[str]) -> sa.ColumnElement[bool]:
+    return key == ids[0] if len(ids) == 1 else key.in_(ids)
