@@ -21,7 +21,7 @@ from pricing.prices import PriceSet
 from pricing.usage import BUCKETS
 from reports.month_rows import MonthRows
 from reports.page import Cell, Kind, Note
-from reports.repricing import COMPONENT_OF
+from reports.rate_cards import COMPONENT_OF
 from reports.rows import Rows, Whole, column_of, total_of
 from reports.workload import mean_size
 from router.errors import WrongUsage

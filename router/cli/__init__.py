@@ -23,6 +23,7 @@ from router.cli import (
     demo,
     diff,
     explain,
+    export,
     fleet,
     fx,
     import_,
@@ -68,6 +69,7 @@ app.command("backtest")(backtest.backtest)
 app.add_typer(budget.budget_app, name="budget")
 app.command("reconcile")(reconcile.reconcile)
 app.add_typer(import_.import_app, name="import")
+app.add_typer(export.export_app, name="export")
 app.add_typer(ledger.ledger_app, name="ledger")
 app.add_typer(prices.prices_app, name="prices")
 prices.prices_app.command("explain")(prices_explain.explain_cost)

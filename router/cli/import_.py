@@ -15,7 +15,7 @@ import typer
 from router.cli import import_options as options
 from router.cli import import_undo
 from router.cli.import_options import Stated
-from router.cli.output import put
+from router.cli.output import put, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -252,5 +252,9 @@ def _import_one(
     name = "database" if "://" in file else Path(file).name
     with Bar(name) as bar:
         watch = Watch(bar.update, lambda line: rejects.put(name, line))
-        result = one(ledger, file, watch)
+        try:
+            result = one(ledger, file, watch)
+        except KeyboardInterrupt:
+            say(f"{name}: what was not committed yet was taken back; the same command completes it")
+            raise
     return result if rejects.lines == before else replace(result, rejects_file=str(rejects.path))

@@ -1,7 +1,7 @@
 """`router ledger`: check the record against itself, add its sums up again, delete what is old.
 
-In: options. Out: what was checked, found or deleted, as lines or JSON on stdout; progress on stderr. Invariant: `verify`
-changes no record; `prune` changes no sum, and deletes nothing without `--yes`.
+In: options. Out: what was checked, found or deleted, as lines or JSON on stdout; progress on stderr. Invariant:
+`verify` changes no record; `prune` changes no sum, and deletes nothing without `--yes`.
 """
 
 from __future__ import annotations
@@ -148,6 +148,8 @@ def _lines(found: Verification) -> str:
     ]
     if found.pruned:
         lines.append(f"sums of pruned records, not checkable: {found.pruned:,}")
+    if found.being_written:
+        lines.append(f"quarter hours being written meanwhile, not checked: {found.being_written:,}")
     lines.append("ok" if not found.found else f"differences: {found.found:,}")
     return "".join(f"{line}\n" for line in lines)
 

@@ -6,6 +6,7 @@ fail half-way): BEGIN IMMEDIATE on the engine of `for_writing`, a plain one else
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -28,6 +29,17 @@ _DRIVERS = {
 }
 _ALLOWED = "sqlite:///PATH and postgresql+psycopg://… are allowed"
 _FULL_HINT = "make room on the disk, or put the ledger elsewhere with ROUTER_DATABASE_URL"
+_OWN_SCHEMA = "give the ledger a schema of its own: …?options=-csearch_path%3Dfarebox at the end of its URL"
+# https://www.postgresql.org/docs/current/errcodes-appendix.html
+_POSTGRES_HINTS = {
+    "3F000": "make the schema that search_path names: CREATE SCHEMA farebox",
+    "40001": "try again",
+    "40P01": "try again",
+    "42501": "grant the role the right, or name another role in ROUTER_DATABASE_URL",
+    "42P07": f"another program's table has that name; {_OWN_SCHEMA}",
+    "53100": _FULL_HINT,
+}
+_UNREACHED = ("connection failed", "failed to resolve host", "connection timeout")
 
 
 def parse_url(text: str) -> sa.URL:
@@ -50,6 +62,9 @@ def parse_url(text: str) -> sa.URL:
         raise LedgerError(message, hint="write special characters of a password as %XX") from None
     if scheme.startswith("sqlite"):
         return _sqlite_url(url)
+    if "@" in f"{url.host}{url.database}":  # the rest of a password: nothing of it is to be seen
+        message = f"database URL: what follows {scheme}:// cannot be read; {_ALLOWED}"
+        raise LedgerError(message, hint="write special characters of a password as %XX, @ as %40")
     return url
 
 
@@ -73,7 +88,10 @@ def _sqlite_url(url: sa.URL) -> sa.URL:
 
 def shown(url: sa.URL) -> str:
     """Return how messages name a database: a SQLite file's path, or the URL with its password hidden."""
-    return str(url.database) if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)
+    if url.get_backend_name() == "sqlite":
+        return str(url.database)
+    secret = [name for name in url.query if "password" in name.lower()]  # libpq takes them there too
+    return url.difference_update_query(secret).render_as_string(hide_password=True)
 
 
 def make_engine(url: sa.URL) -> sa.Engine:
@@ -83,8 +101,13 @@ def make_engine(url: sa.URL) -> sa.Engine:
         LedgerError: the folder cannot be made, or the database's driver is not installed.
     """
     if url.get_backend_name() != "sqlite":
+        # Its own messages about a lost connection would stand on stderr beside ours.
+        logging.getLogger("psycopg").addHandler(logging.NullHandler())
         try:
-            return sa.create_engine(url, pool_pre_ping=True)
+            # Whatever the server, the role or PGCLIENTENCODING have set: refreshes count on seeing what was committed
+            # before each statement, and names of models may be in any script.
+            encoded = {"client_encoding": "utf8"}
+            return sa.create_engine(url, pool_pre_ping=True, isolation_level="READ COMMITTED", connect_args=encoded)
         except ModuleNotFoundError as error:
             message = f"database URL: {url.drivername} needs the package {error.name!r}, which is not installed"
             raise LedgerError(message, hint="pip install 'psycopg[binary]'") from None
@@ -103,15 +126,20 @@ def make_engine(url: sa.URL) -> sa.Engine:
 
 
 def refuse_foreign(connection: sa.Connection) -> None:
-    """Refuse a SQLite file that holds another program's tables; a database server may be shared.
+    """Refuse a SQLite file that holds another program's tables; a database server may be shared, if it is in UTF-8.
 
     Args:
         connection: to a database that has no table of our revision.
 
     Raises:
-        LedgerError: it has other tables; nothing was changed.
+        LedgerError: it has other tables, or cannot hold every text; nothing was changed.
     """
     if connection.dialect.name != "sqlite":
+        encoding = connection.exec_driver_sql("SHOW server_encoding").scalar()
+        if encoding != "UTF8":
+            message = f"database {shown(connection.engine.url)}: its encoding is {encoding}; UTF8 is needed"
+            hint = "CREATE DATABASE farebox ENCODING 'UTF8' TEMPLATE template0, and name it in ROUTER_DATABASE_URL"
+            raise LedgerError(message, hint=hint)
         return
     names = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%' ORDER BY name"
     found = connection.exec_driver_sql(names).scalars().all()
@@ -196,7 +224,15 @@ def _explained(cause: BaseException) -> tuple[str, str | None]:
         return first_line, "check the permissions of the file and its folder, or set ROUTER_DATABASE_URL"
     if name.startswith("SQLITE_BUSY"):
         return f"another process kept it locked for {_BUSY_TIMEOUT_S} s", "let the other process end, then try again"
-    return first_line, None
+    return first_line, _postgres_hint(first_line, str(getattr(cause, "sqlstate", None)))
+
+
+def _postgres_hint(reason: str, state: str) -> str | None:
+    if reason.startswith(_UNREACHED):
+        return "check ROUTER_DATABASE_URL, or [database] url in router.toml, and that the server is up"
+    if reason.startswith("permission denied for schema"):
+        return f"GRANT CREATE ON SCHEMA … TO the role, or {_OWN_SCHEMA}"
+    return _POSTGRES_HINTS.get(state)
 
 
 def is_of_database(error: BaseException) -> bool:
@@ -204,3 +240,19 @@ def is_of_database(error: BaseException) -> bool:
     if isinstance(error, exc.DBAPIError) and error.connection_invalidated:
         return True
     return isinstance(error, (exc.OperationalError, exc.InternalError, exc.TimeoutError, sqlite3.OperationalError))
+
+
+def is_read_only(error: BaseException) -> bool:
+    """Return whether a failure is that the database, or what the role may do there, is for reading alone.
+
+    Args:
+        error: from the database, or the `LedgerError` made of it.
+    """
+    cause: Any = getattr(error.__cause__ or error, "orig", None) or error.__cause__ or error
+    is_readonly_file = str(getattr(cause, "sqlite_errorname", "")).startswith("SQLITE_READONLY")
+    return is_readonly_file or getattr(cause, "sqlstate", None) in {"25006", "42501"}
+
+
+def is_passing(error: BaseException) -> bool:
+    """Return whether PostgreSQL ended a transaction for another one's sake, so that it may succeed the next time."""
+    return getattr(getattr(error, "orig", None), "sqlstate", None) in {"40001", "40P01"}

@@ -82,6 +82,7 @@ def prune(
         for done, day in enumerate(days, 1):
             with for_writing(engine).begin() as connection:
                 lock(connection)
+                _hold_writers(connection)
                 deleted = _Day(connection, day, before_day, prune_id).delete()
                 count = {"attempts": prunes.c.attempts + deleted[0], "runs": prunes.c.runs + deleted[1]}
                 connection.execute(sa.update(prunes).where(prunes.c.prune_id == prune_id).values(count))
@@ -92,6 +93,15 @@ def prune(
             left = sa.select(sa.func.count()).select_from(runs).where(runs.c.started_us < before_day * DAY_US)
             kept = int(connection.execute(left).scalar_one())
     return Pruned(before_day, attempts_deleted, runs_deleted, kept)
+
+
+def _hold_writers(connection: sa.Connection) -> None:
+    """Wait for transactions that write attempts, and let no other begin: a row between sum and deletion would be lost.
+
+    On SQLite the transaction has the write lock.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql(f"LOCK TABLE {attempts.name} IN SHARE ROW EXCLUSIVE MODE")
 
 
 class _Day:

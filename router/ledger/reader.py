@@ -7,7 +7,7 @@ written but sums of what is there; sums are exact; unknown is None and counted. 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cached_property
 from types import MappingProxyType
@@ -17,6 +17,7 @@ import sqlalchemy as sa
 
 from pricing.fx import FxRate
 from pricing.prices import PriceSet, price_set_from_json
+from pricing.terms import Terms, terms_from_json
 from router.ledger.budgets import read_budgets
 from router.ledger.cases import read_cases
 from router.ledger.database import database_errors
@@ -285,6 +286,28 @@ class Reader:
             query = sa.select(key.label("id"), table.c.document).where(key.in_(wanted[first : first + _IDS_AT_ONCE]))
             found.update({row["id"]: row["document"] for row in self._mappings(query)})
         return found
+
+    def terms(self, ids: Iterable[str]) -> Mapping[str, Terms]:
+        """Return the terms of these ids that the ledger has, by id.
+
+        Raises:
+            PricingError: stored terms were altered.
+        """
+        return {key: terms_from_json(text) for key, text in self._documents(terms, ids).items()}
+
+    def iterate_attempts(self, start_us: int, end_us: int) -> Iterator[Sequence[Sequence[Any]]]:
+        """Yield every record of a span, in chunks of tuples of `router.ledger.scan.SCANNED`; see there.
+
+        Args:
+            start_us: first instant, microseconds since 1970 UTC.
+            end_us: first instant that is not in it any more.
+
+        Raises:
+            LedgerError: the database cannot be read.
+        """
+        from router.ledger.scan import scan
+
+        return scan(self._engine, start_us, end_us)
 
     def fx_rates(self) -> tuple[FxRate, ...]:
         """Return every exchange rate on record by day, a correction after what it corrects.

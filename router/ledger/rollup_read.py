@@ -8,6 +8,8 @@ worked off first, and where the database cannot be written, the raw rows themsel
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from itertools import chain
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -17,11 +19,11 @@ from pricing.money import join_amount
 from router.errors import LedgerError, unknown_name
 from router.ledger import histograms, queries
 from router.ledger.cube import SPAN, LatencyCube, UsageCube, compacted
-from router.ledger.database import shown
+from router.ledger.database import database_errors, is_read_only, shown
 from router.ledger.groups import DearRun, RunGroup
 from router.ledger.queries import Piece
 from router.ledger.records import Amount
-from router.ledger.rollup_scan import DEAREST
+from router.ledger.rollup_runs import DEAREST
 from router.ledger.rollup_tables import WIDTHS, dearest_runs, prunes, rollup_keys, runs_rollup
 from router.ledger.rollups import DAY, refresh
 from router.ledger.rows import QUARTER_HOUR_US
@@ -99,7 +101,9 @@ class RollupReader:
         heads = 1 + len(times)
         parts = [np.empty((0, heads + 1 + len(SUM_NAMES)), np.int64)]
         for pieces in _batches(bounds, times):
-            parts.extend(np.array(rows, np.int64) for rows in self._text(queries.rollup_rows(pieces, times, SUM_NAMES)))
+            for rows in self._text(queries.rollup_rows(pieces, times, SUM_NAMES)):
+                flat = np.fromiter(chain.from_iterable(rows), np.int64, len(rows) * parts[0].shape[1])
+                parts.append(flat.reshape(len(rows), -1))
         table = np.concatenate(parts)
         names = (SPAN, *times)
         kept, key_ids, sums = compacted([table[:, at] for at in range(heads)], table[:, heads], table[:, heads + 1 :])
@@ -157,7 +161,7 @@ class RollupReader:
             table = runs_rollup.c
             within = (table.width == width, table.quarter_hour >= first, table.quarter_hour < past)
             query = sa.select(*columns, sa.func.sum(table.runs)).where(*within).group_by(*columns)
-            with self._engine.connect() as connection:
+            with self._connected() as connection:
                 for *key, count in connection.execute(query):
                     if count is not None:
                         found[tuple(key)] = found.get(tuple(key), 0) + int(count)
@@ -178,7 +182,7 @@ class RollupReader:
         within = (table.quarter_hour >= first, table.quarter_hour < past)
         best = (table.settled_micro.desc(), table.settled_pico.desc(), table.run_id)
         found: list[DearRun] = []
-        with self._engine.connect() as connection:
+        with self._connected() as connection:
             currencies = connection.execute(sa.select(table.currency).where(*within).distinct()).scalars()
             for currency in sorted(currencies):
                 query = sa.select(dearest_runs).where(*within, table.currency == currency)
@@ -193,15 +197,20 @@ class RollupReader:
         try:
             refresh(self._engine, first, past)
         except LedgerError as error:
-            if "readonly" not in str(error) and "read-only" not in str(error):
+            if not is_read_only(error):
                 raise
             if self._has_prunes():
                 self._refuse()
             return False
         return True
 
+    @contextmanager
+    def _connected(self) -> Iterator[sa.Connection]:
+        with database_errors(self._engine, "read"), self._engine.connect() as connection:
+            yield connection
+
     def _has_prunes(self) -> bool:
-        with self._engine.connect() as connection:
+        with self._connected() as connection:
             return connection.execute(sa.select(prunes.c.prune_id).limit(1)).first() is not None
 
     def _need_fresh(self, bounds: Sequence[tuple[int, int]]) -> None:
@@ -210,19 +219,26 @@ class RollupReader:
 
     def _refuse(self) -> NoReturn:
         message = f"database {shown(self._engine.url)}: its sums are not up to date, and it cannot be written"
-        raise LedgerError(message, hint="run router ledger rebuild where it can be written, or copy the file")
+        raise LedgerError(message, hint="any report brings them up to date where it can be written")
 
     def _keys_of(self, ids: set[int]) -> Mapping[int, tuple[Any, ...]]:
         if not ids <= self._keys.keys():
             query = sa.select(rollup_keys.c.key_id, *(rollup_keys.c[name] for name in KEY_COLUMNS))
-            with self._engine.connect() as connection:
+            with self._connected() as connection:
                 self._keys = {row[0]: tuple(row[1:]) for row in connection.execute(query)}
         return {key_id: self._keys[key_id] for key_id in ids}
 
     def _text(self, statement: str) -> Iterator[Sequence[Sequence[Any]]]:
-        """Yield a statement's rows in batches: a month of quarter hours is large as Python's integers."""
-        with self._engine.connect() as connection:
-            yield from connection.exec_driver_sql(statement).partitions(_ROWS_AT_ONCE)
+        """Yield a statement's rows in batches: a month of quarter hours is large as Python's integers.
+
+        They come from the driver's own cursor: to wrap each row took as long as to read it.
+        """
+        with self._connected() as connection:
+            connection.execute(sa.select(sa.literal(1)))  # begins the transaction
+            with closing(connection.connection.cursor()) as cursor:
+                cursor.execute(statement)
+                while rows := cursor.fetchmany(_ROWS_AT_ONCE):
+                    yield rows
 
     def _raw_usage(self, spans: Sequence[Span], times: Sequence[str]) -> UsageCube:
         """Read the raw rows, where the rollups cannot be brought up to date."""
@@ -232,7 +248,7 @@ class RollupReader:
         by = (*times, *KEY_COLUMNS)
         for number, span in enumerate(spans):
             for query in (queries.attempt_groups(*span, by), queries.bucket_groups(*span, by)):
-                with self._engine.connect() as connection:
+                with self._connected() as connection:
                     rows = connection.execute(query).all()
                 for row in rows:
                     key = tuple(row[len(times) : len(by)])
@@ -248,7 +264,7 @@ class RollupReader:
         column = "latency_bucket" if measure == "latency" else "ttft_us"
         by = (*times, *KEY_COLUMNS)
         for number, span in enumerate(spans):
-            with self._engine.connect() as connection:
+            with self._connected() as connection:
                 for *key, value, count in connection.execute(queries.latency_counts(*span, by, column)):
                     found.setdefault((number, *key), []).append((value, count))
         ids: dict[tuple[Any, ...], int] = {}

@@ -7,25 +7,20 @@ every grouping, whatever columns an older version of the program has left empty.
 
 from __future__ import annotations
 
-import heapq
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
-from uuid import UUID
 
 import sqlalchemy as sa
 
 from pricing.usage import BUCKETS
 from router.ledger import histograms, queries
 from router.ledger.digests import pair_of
-from router.ledger.rows import QUARTER_HOUR_US, tags_document, tags_id
+from router.ledger.rollup_runs import counts_of_runs, dearest_of_runs
+from router.ledger.rows import QUARTER_HOUR_US
 from router.ledger.sums import KEY_COLUMNS, SUM_NAMES, SUMMED
-from router.ledger.tables import attempt_terms, attempts, runs
-
-DEAREST = 10
-"""How many runs are kept of each quarter hour and currency."""
+from router.ledger.tables import attempt_terms, attempts
 
 Pair = tuple[int, int]
 
@@ -74,51 +69,49 @@ class Scanned:
 
 
 def scan(connection: sa.Connection, quarter_hours: Sequence[int]) -> Scanned:
-    """Return what some quarter hours of a UTC day add up to."""
+    """Return what some quarter hours of a UTC day add up to.
+
+    Args:
+        connection: to read.
+        quarter_hours: rising.
+    """
     found = Scanned(tuple(quarter_hours))
-    _add_buckets(connection, quarter_hours, found)
-    for quarter_hour in quarter_hours:
-        bounds = {"low": quarter_hour * QUARTER_HOUR_US, "high": (quarter_hour + 1) * QUARTER_HOUR_US}
-        rows = connection.execute(_by_digests(connection.dialect.name), bounds).all()
-        if any(row[0] is None or row[1] is None for row in rows):
-            found.sums.extend(_by_columns(connection, quarter_hour, found.keys))
-        elif rows:
-            latencies = histograms.from_buckets([row[-2] for row in rows])
-            ttfts = histograms.from_times([row[-1] for row in rows])
-            found.sums.extend(
-                QuarterSums(quarter_hour, (row[0], row[1]), row[2:-2], *both, is_whole=False)
-                for row, both in zip(rows, zip(latencies, ttfts, strict=True), strict=True)
-            )
-        _add_runs(connection, quarter_hour, bounds, found)
-    return found
-
-
-def _add_buckets(connection: sa.Connection, quarter_hours: Sequence[int], found: Scanned) -> None:
-    """Add usage that others added up, of some quarter hours of a day."""
     wanted = set(quarter_hours)
-    low_us, high_us = min(wanted) * QUARTER_HOUR_US, (max(wanted) + 1) * QUARTER_HOUR_US
-    buckets = connection.execute(queries.bucket_groups(low_us, high_us, ("quarter_hour", *KEY_COLUMNS))).all()
+    span = (quarter_hours[0] * QUARTER_HOUR_US, (quarter_hours[-1] + 1) * QUARTER_HOUR_US)
+    buckets = connection.execute(queries.bucket_groups(*span, ("quarter_hour", *KEY_COLUMNS))).all()
     found.sums.extend(_in_full(row, found.keys) for row in buckets if row[0] in wanted)
-
-
-def scan_runs(connection: sa.Connection, quarter_hours: Sequence[int]) -> Scanned:
-    """Return the counts of the runs that started in some quarter hours, and the dearest of them, alone."""
-    found = Scanned(tuple(quarter_hours))
-    for quarter_hour in quarter_hours:
-        bounds = {"low": quarter_hour * QUARTER_HOUR_US, "high": (quarter_hour + 1) * QUARTER_HOUR_US}
-        _add_runs(connection, quarter_hour, bounds, found)
+    for low, high in stretches(quarter_hours):
+        bounds = {"low": low * QUARTER_HOUR_US, "high": high * QUARTER_HOUR_US}
+        _add_attempts(connection, bounds, found)
+        found.runs.extend(counts_of_runs(connection, bounds, found.tags))
+        found.dearest.extend(dearest_of_runs(connection, bounds))
     return found
 
 
-def _add_runs(connection: sa.Connection, quarter_hour: int, bounds: Mapping[str, int], found: Scanned) -> None:
-    """Add the counts of the runs that started in a quarter hour, and the dearest of them for each currency."""
-    for *key, tags, count in connection.execute(_RUNS, bounds):
-        labels = json.loads(tags)
-        if labels:
-            found.tags[str(tags_id(labels))] = tags_document(labels)
-        named = dict(zip(_RUN_KEYS, key, strict=True))
-        found.runs.append({"quarter_hour": quarter_hour, **named, "tags_id": tags_id(labels), "runs": count})
-    found.dearest.extend(_dearest(connection, quarter_hour, bounds))
+def stretches(quarter_hours: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield the first quarter hour, and the one after the last, of each unbroken stretch."""
+    first = last = quarter_hours[0]
+    for each in quarter_hours[1:]:
+        if each != last + 1:
+            yield first, last + 1
+            first = each
+        last = each
+    yield first, last + 1
+
+
+def _add_attempts(connection: sa.Connection, bounds: Mapping[str, int], found: Scanned) -> None:
+    rows = connection.execute(_by_digests(connection.dialect.name), bounds).all()
+    undigested = sorted({row[0] for row in rows if row[1] is None or row[2] is None})
+    for quarter_hour in undigested:
+        found.sums.extend(_by_columns(connection, quarter_hour, found.keys))
+    if undigested:
+        rows = [row for row in rows if row[0] not in undigested]
+    latencies = histograms.from_buckets([row[-2] for row in rows])
+    ttfts = histograms.from_times([row[-1] for row in rows])
+    found.sums.extend(
+        QuarterSums(row[0], (row[1], row[2]), row[3:-2], *both, is_whole=False)
+        for row, both in zip(rows, zip(latencies, ttfts, strict=True), strict=True)
+    )
 
 
 def with_status(sums: Sequence[int], key: Sequence[Any]) -> Sequence[int]:
@@ -146,7 +139,7 @@ _STATUS, _POSSIBLY_BILLED = (KEY_COLUMNS.index(name) for name in ("status", "pos
 
 @cache
 def _by_digests(dialect_name: str) -> sa.Select[*tuple[Any, ...]]:
-    """Return the select of pair, `SUM_NAMES`, and latencies and times to first token as texts."""
+    """Return the select of quarter hour, pair, `SUM_NAMES`, and latencies and times to first token as texts."""
     table = attempts.c
     zero: sa.ColumnElement[Any] = sa.literal_column("0")
     rows = sa.func.count()
@@ -172,15 +165,18 @@ def _by_digests(dialect_name: str) -> sa.Select[*tuple[Any, ...]]:
         "state_timed": sa.func.count(table.state_us),
         **{name: _sum(table[name]) for name in SUMMED},
     }
-    columns = (table.start_digest, table.end_digest, *(sums[name].label(f"s_{name}") for name in SUM_NAMES))
+    keys = (table.quarter_hour, table.start_digest, table.end_digest)
+    columns = (*keys, *(sums[name].label(f"s_{name}") for name in SUM_NAMES))
     if dialect_name == "postgresql":
         latencies = sa.func.string_agg(sa.func.chr(table.latency_bucket + histograms.FIRST), "")
         ttfts = sa.func.string_agg(sa.cast(table.ttft_us, sa.Text), ",")
     else:
-        latencies = sa.func.group_concat(sa.func.char(table.latency_bucket + histograms.FIRST), "")
+        # SQLite's char(NULL) is a character; only a NULL is left out.
+        sign = sa.case((table.latency_bucket.is_not(None), sa.func.char(table.latency_bucket + histograms.FIRST)))
+        latencies = sa.func.group_concat(sign, "")
         ttfts = sa.func.group_concat(table.ttft_us, ",")
     within = (table.started_us >= sa.bindparam("low"), table.started_us < sa.bindparam("high"))
-    return sa.select(*columns, latencies, ttfts).where(*within).group_by(table.start_digest, table.end_digest)
+    return sa.select(*columns, latencies, ttfts).where(*within).group_by(*keys)
 
 
 def _sum(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
@@ -222,42 +218,3 @@ def keys_of(connection: sa.Connection, quarter_hour: int, pairs: Sequence[Pair])
     query = sa.select(*columns, *named).where(*within, *among).distinct()
     rows = connection.execute(query.select_from(attempts.outerjoin(attempt_terms)))
     return {(row[0], row[1]): tuple(row[2:]) for row in rows}
-
-
-_RUN_KEYS = ("configuration", "task_class", "tenant", "status")
-_STARTED_IN = (runs.c.started_us >= sa.bindparam("low"), runs.c.started_us < sa.bindparam("high"))
-_RUN_COLUMNS = (*(runs.c[name] for name in _RUN_KEYS), runs.c.tags)
-_RUNS = sa.select(*_RUN_COLUMNS, sa.func.count()).where(*_STARTED_IN).group_by(*_RUN_COLUMNS)
-# Grouped, not ranked: of a few hundred runs a quarter hour, Python finds the dearest in a third of the time.
-_COSTS = (
-    sa.select(
-        attempts.c.settled_currency,
-        sa.cast(sa.func.sum(attempts.c.settled_micro), sa.BigInteger),
-        sa.cast(sa.func.sum(attempts.c.settled_pico), sa.BigInteger),
-        sa.type_coerce(runs.c.run_id, sa.Text),  # as the driver gives it: making texts of all ids took as long again
-        sa.func.count(),
-    )
-    .select_from(runs.join(attempts, attempts.c.run_id == runs.c.run_id))
-    .where(*_STARTED_IN, attempts.c.settled_currency.is_not(None))
-    .group_by(runs.c.run_id, attempts.c.settled_currency)
-)
-_OF_RUN = ("run_id", "started_us", "configuration", "task_class", "tenant")
-
-
-def _dearest(connection: sa.Connection, quarter_hour: int, bounds: Mapping[str, int]) -> Iterator[dict[str, Any]]:
-    """Yield the dearest runs that started in a quarter hour, for each currency.
-
-    Of equal amounts the lower ids are kept, so that what is kept does not hang on the database.
-    """
-    by_currency: dict[str, list[tuple[int, int, Any, int]]] = {}
-    for currency, micro, pico, run_id, count in connection.execute(_COSTS, bounds):
-        cost = (-micro - pico // 1_000_000, -(pico % 1_000_000), run_id, count)
-        by_currency.setdefault(currency, []).append(cost)
-    for currency, costs in by_currency.items():
-        best = heapq.nsmallest(DEAREST, costs)
-        ids = [str(UUID(str(cost[2]))) for cost in best]
-        query = sa.select(*(runs.c[name] for name in _OF_RUN)).where(runs.c.run_id.in_(ids))
-        about = {row["run_id"]: row for row in connection.execute(query).mappings()}
-        for run_id, (micro, pico, _, count) in zip(ids, best, strict=True):
-            named = {"quarter_hour": quarter_hour, "currency": currency, **about[run_id]}
-            yield {**named, "attempts": count, "settled_micro": -micro, "settled_pico": -pico}

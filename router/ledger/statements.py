@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import cache
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -34,6 +35,7 @@ _KEPT = {
     Kind.USAGE_BUCKET: tables.usage_buckets,
     Kind.ANSWER: tables.answers,
 }
+_KEY_OF = {kind: itemgetter(*(column.name for column in table.primary_key)) for kind, table in _KEPT.items()}
 _Insert = TypeVar("_Insert", bound=sa.Insert)
 _INSERTED = {Kind.RUN: tables.runs, Kind.ATTEMPT: tables.attempts}
 _UPDATED = {
@@ -66,7 +68,8 @@ def execute_rows(connection: sa.Connection, rows: Iterable[Row]) -> int:
 
     Args:
         connection: in a transaction.
-        rows: in the order they were told; rows of one kind are written in it.
+        rows: in the order they were told; rows of one kind are written in it, those that may be there already in the
+            order of their keys: two transactions that wait for each other's rows would end in a deadlock.
 
     Raises:
         LedgerError: an update met no row, or an imported row is of days that were pruned; the transaction is to be
@@ -84,6 +87,8 @@ def execute_rows(connection: sa.Connection, rows: Iterable[Row]) -> int:
 
 def _execute_kind(connection: sa.Connection, kind: Kind, rows: list[dict[str, Any]]) -> int:
     statement = _statement(kind, connection.dialect.name)
+    if kind in _KEPT and len(rows) > 1:
+        rows = sorted(rows, key=_KEY_OF[kind])
     if kind not in _UPDATED or connection.dialect.supports_sane_multi_rowcount:
         changed = connection.execute(statement, rows).rowcount
     else:

@@ -23,6 +23,7 @@ from pricing.terms import NO_TERMS, Terms, terms_from_json
 from pricing.usage import BUCKETS
 from router.ledger.database import database_errors
 from router.ledger.rollup_read import quarter_hours
+from router.ledger.rollup_tables import rollup_marks
 from router.ledger.rollups import DAY, refresh
 from router.ledger.rows import QUARTER_HOUR_US
 from router.ledger.tables import attempt_terms, attempts, price_sets, terms
@@ -61,6 +62,7 @@ class Verification:
         price_sets: stored price sets and terms whose content was checked.
         quarter_hours: quarter hours whose sums were added up again.
         pruned: sums of pruned rows, which nothing can be compared with, as rows of the rollup.
+        being_written: quarter hours left out because others wrote rows of them meanwhile.
         findings: at most `MOST_FINDINGS`, in the order of time.
         found: how many there are in all.
     """
@@ -69,6 +71,7 @@ class Verification:
     price_sets: int
     quarter_hours: int
     pruned: int
+    being_written: int
     findings: tuple[Finding, ...]
     found: int
 
@@ -89,22 +92,34 @@ def verify(engine: sa.Engine, start_us: int, end_us: int, progress: Progress | N
     first, past = quarter_hours(start_us, end_us)
     refresh(engine, first, past)
     tally = _Tally()
-    with database_errors(engine, "verify"), engine.connect() as connection:
+    with database_errors(engine, "verify"), _snapshot(engine) as connection:
         documents = _Documents(connection, tally)
+        marked = frozenset(connection.execute(_MARKED.where(_MARK.between(first, past - 1))).scalars())
         days = days_with_rows(connection, first, past)
         for done, day in enumerate(days, 1):
             low, high = max(first, day * DAY), min(past, (day + 1) * DAY)
             _verify_costs(connection, low * QUARTER_HOUR_US, high * QUARTER_HOUR_US, documents, tally)
-            checked, pruned, differences = rollup_differences(connection, low, high)
+            checked, pruned, differences = rollup_differences(connection, low, high, marked)
             tally.quarter_hours += checked
             tally.pruned += pruned
             for where, stored, derived in differences:
                 tally.add(Finding("sums", where, stored, derived))
             if progress is not None:
                 progress(done, len(days))
-    return Verification(
-        tally.attempts, documents.count, tally.quarter_hours, tally.pruned, tuple(tally.findings), tally.found
-    )
+    counts = (tally.attempts, documents.count, tally.quarter_hours, tally.pruned, len(marked))
+    return Verification(*counts, tuple(tally.findings), tally.found)
+
+
+_MARK = rollup_marks.c.quarter_hour
+_MARKED = sa.select(_MARK).distinct()
+
+
+def _snapshot(engine: sa.Engine) -> sa.Connection:
+    """Return a connection that sees one state of the database, whatever is written meanwhile."""
+    connection = engine.connect()
+    # SQLite's transactions are so by themselves.
+    is_postgresql = connection.dialect.name == "postgresql"
+    return connection.execution_options(isolation_level="REPEATABLE READ") if is_postgresql else connection
 
 
 class _Tally:

@@ -7,14 +7,14 @@ statements of `queries`, never by what made the rollups.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
 from router.ledger import histograms, queries
 from router.ledger.latency import latency_bucket
-from router.ledger.rollup_scan import scan_runs
+from router.ledger.rollup_runs import counts_of_runs, dearest_of_runs
 from router.ledger.rollup_tables import WIDTHS, attempts_rollup, dearest_runs, rollup_keys, runs_rollup
 from router.ledger.rollups import DAY
 from router.ledger.rows import DAY_US, QUARTER_HOUR_US
@@ -58,21 +58,29 @@ def days_with_rows(connection: sa.Connection, first: int, past: int) -> tuple[in
         at = (found[-1] + 1) * DAY
 
 
-def rollup_differences(connection: sa.Connection, first: int, past: int) -> tuple[int, int, list[Difference]]:
+def rollup_differences(
+    connection: sa.Connection, first: int, past: int, left_out: Collection[int] = ()
+) -> tuple[int, int, list[Difference]]:
     """Return quarter hours checked, rows of pruned attempts met, and each difference, of a part of one UTC day.
 
     Args:
         connection: to read.
         first: first quarter hour.
         past: the one after the last.
+        left_out: quarter hours that have not been added up since they were written, and are not compared.
     """
-    raw = _raw(connection, first, past)
+    raw = _without(_raw(connection, first, past), left_out)
     stored, pruned = _stored(connection, first, past)
+    stored = _without(stored, left_out)
     found = list(_differing(stored, raw, "of raw rows"))
     if past - first == DAY:
         found.extend(_widths(connection, first))
-    found.extend(_runs(connection, first, past))
+    found.extend(_runs(connection, first, past, left_out))
     return len({key[0] for key in (*raw, *stored)}), pruned, found
+
+
+def _without(sums: _Sums, left_out: Collection[int]) -> _Sums:
+    return {key: counts for key, counts in sums.items() if key[0] not in left_out} if left_out else sums
 
 
 def _raw(connection: sa.Connection, first: int, past: int) -> _Sums:
@@ -126,8 +134,8 @@ def _widths(connection: sa.Connection, first: int) -> Iterator[Difference]:
         yield from _differing(by_width[width], by_width[1], f"of rows of {width} quarter hours")
 
 
-def _runs(connection: sa.Connection, first: int, past: int) -> Iterator[Difference]:
-    scanned = scan_runs(connection, range(first, past))
+def _runs(connection: sa.Connection, first: int, past: int, left_out: Collection[int]) -> Iterator[Difference]:
+    bounds = {"low": first * QUARTER_HOUR_US, "high": past * QUARTER_HOUR_US}
     table = runs_rollup.c
     keys = ("quarter_hour", "configuration", "task_class", "tenant", "tags_id", "status")
     within = (table.width == 1, table.prune_id == 0, table.quarter_hour >= first, table.quarter_hour < past)
@@ -135,14 +143,16 @@ def _runs(connection: sa.Connection, first: int, past: int) -> Iterator[Differen
     for row in connection.execute(sa.select(*(table[name] for name in keys), table.runs).where(*within)):
         stored.setdefault(tuple(row[:-1]), Counter())["runs"] += row[-1]
     derived: _Sums = {}
-    for counted in scanned.runs:
+    for counted in counts_of_runs(connection, bounds, {}):
         derived.setdefault(tuple(counted[name] for name in keys), Counter())["runs"] += counted["runs"]
-    yield from _differing(stored, derived, "of runs")
+    yield from _differing(_without(stored, left_out), _without(derived, left_out), "of runs")
     names = ("quarter_hour", "currency", "run_id", "attempts", "settled_micro", "settled_pico")
     dear = dearest_runs.c
     kept = (dear.prune_id == 0, dear.quarter_hour >= first, dear.quarter_hour < past)
     rows = {tuple(row) for row in connection.execute(sa.select(*(dear[name] for name in names)).where(*kept))}
-    for each in sorted(rows ^ {tuple(found[name] for name in names) for found in scanned.dearest}):
+    for each in sorted(rows ^ {tuple(found[name] for name in names) for found in dearest_of_runs(connection, bounds)}):
+        if each[0] in left_out:
+            continue
         said, other = ("among the dearest", "not") if each in rows else ("not among the dearest", "it is")
         yield _where(each[0]), f"run {each[2]}: {said}", other
 

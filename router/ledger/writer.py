@@ -21,10 +21,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from router.errors import LedgerError, RouterError
-from router.ledger.database import as_ledger_error, is_of_database
+from router.ledger.database import as_ledger_error, is_of_database, is_passing
 from router.ledger.rows import Row
 from router.ledger.statements import execute_rows
 
+_TRIES = 5  # of a transaction that met another one's locks
 _MOST_UNITS = 1000  # in one transaction: bounds how long the first of them waits
 _CLOSE_TIMEOUT_S = 60.0  # twice the database's busy time-out: an exit never hangs on a lock
 
@@ -137,7 +138,8 @@ class Writer:
 
     def _together(self, units: list[_Unit]) -> list[_Outcome]:
         try:
-            self._transact(lambda connection: execute_rows(connection, (row for unit in units for row in unit.rows)))
+            rows = [row for unit in units for row in unit.rows]
+            self._transact(lambda connection: execute_rows(connection, rows), _TRIES)
         except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must hear of it
             if is_of_database(error):
                 failure = as_ledger_error(error, self._engine, "write")
@@ -148,15 +150,22 @@ class Writer:
     def _alone(self, unit: _Unit) -> _Outcome:
         job = unit.job or (lambda connection: execute_rows(connection, unit.rows))
         try:
-            return unit, self._transact(job), None
+            return unit, self._transact(job, 1 if unit.job else _TRIES), None
         except RouterError as error:
             return unit, None, error
         except Exception as error:  # noqa: BLE001 - as above
             return unit, None, as_ledger_error(error, self._engine, "write")
 
-    def _transact(self, job: Job) -> Any:
-        with self._engine.begin() as connection:
-            return job(connection)
+    def _transact(self, job: Job, tries: int) -> Any:
+        """Run a job in a transaction; rows are tried again where the database ended it for another one's sake."""
+        while True:
+            try:
+                with self._engine.begin() as connection:
+                    return job(connection)
+            except sa.exc.DBAPIError as error:
+                tries -= 1
+                if not tries or not is_passing(error):
+                    raise
 
 
 def _settle(outcomes: Sequence[_Outcome]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,8 +22,7 @@ from hypothesis import strategies as st
 
 from pricing import Usage
 from pricing.terms import Terms
-from router.ledger import Ledger, new_id, open_ledger
-from router.ledger import queries
+from router.ledger import Ledger, new_id, open_ledger, queries
 from router.ledger.latency import latency_bucket
 from router.ledger.queries import GROUP_COLUMNS, SUM_NAMES
 from router.ledger.records import (
@@ -157,7 +157,7 @@ class _Writer:
             reported_cost_usd=end["reported"],
             possibly_billed=end["possibly_billed"],
             ttft_us=end["ttft_us"],
-            terms=Terms(discount=Decimal(end["discount"])) if end["discount"] else Terms(),
+            terms=Terms(discount_share=Decimal(end["discount"])) if end["discount"] else Terms(),
         )
 
     @staticmethod
@@ -196,10 +196,20 @@ def _assert_equal(ledger: Ledger, span: tuple[int, int], by: tuple[str, ...]) ->
         assert {group.key: Counter(group.counts) for group in read} == raw
 
 
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file of an empty ledger, to be copied: a hundred of them are needed."""
+    path = tmp_path_factory.mktemp("empty") / "ledger.db"
+    open_ledger(f"sqlite:///{path}").close()
+    return path
+
+
 @contextmanager
-def _fresh_ledger() -> Iterator[Ledger]:
-    with tempfile.TemporaryDirectory() as folder, open_ledger(f"sqlite:///{Path(folder)}/l.db") as ledger:
-        yield ledger
+def _copied(empty: Path) -> Iterator[Ledger]:
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(empty, Path(folder) / "l.db")
+        with open_ledger(f"sqlite:///{folder}/l.db") as ledger:
+            yield ledger
 
 
 _SPANS = st.tuples(st.integers(-3, 215), st.integers(0, 220)).map(
@@ -211,10 +221,10 @@ _BY = st.lists(st.sampled_from(GROUP_COLUMNS), unique=True, max_size=3).map(tupl
 @settings(max_examples=30)
 @given(_ATTEMPTS, _BUCKETS, _ATTEMPTS, _SPANS, _BY)
 def test_rollups_are_the_sum_of_the_raw_rows(
-    first: list[Any], buckets: list[Any], more: list[Any], span: tuple[int, int], by: tuple[str, ...]
+    empty: Path, first: list[Any], buckets: list[Any], more: list[Any], span: tuple[int, int], by: tuple[str, ...]
 ) -> None:
     """Rollup sums equal raw sums as integers: before and after further writes and late completions."""
-    with _fresh_ledger() as ledger:
+    with _copied(empty) as ledger:
         writer = _Writer(ledger)
         writer.write(first, buckets)
         _assert_equal(ledger, span, by)
@@ -223,8 +233,9 @@ def test_rollups_are_the_sum_of_the_raw_rows(
         writer.complete()
         _assert_equal(ledger, span, by)
         _assert_equal(ledger, ALL, GROUP_COLUMNS)
-        assert ledger.verify(*ALL).quarter_hours == len({key[1] for key in _raw_groups(ledger, ALL, GROUP_COLUMNS)})
-        assert [each for each in ledger.verify(*ALL).findings if each.kind == "sums"] == []
+        checked = ledger.verify(*ALL)
+        assert checked.quarter_hours == len({key[1] for key in _raw_groups(ledger, ALL, GROUP_COLUMNS)})
+        assert [each for each in checked.findings if each.kind == "sums"] == []
 
 
 def test_rollups_equal_raw_rows_on_either_database(ledger: Ledger) -> None:
@@ -243,7 +254,15 @@ def test_rollups_equal_raw_rows_on_either_database(ledger: Ledger) -> None:
 
 
 def _plain(at: int, **changes: Any) -> dict[str, Any]:
-    start = {"at": at, "offset_us": at, "role": None, "tenant": None, "model_asked": "gpt-4.1", "tags": {}, "number": 1}
+    start: dict[str, Any] = {
+        "at": at,
+        "offset_us": at,
+        "role": None,
+        "tenant": None,
+        "model_asked": "gpt-4.1",
+        "tags": {},
+        "number": 1,
+    }
     return {**start, "in_run": False, "reserved_usd": Decimal("0.5"), **changes}
 
 
@@ -282,7 +301,7 @@ def test_the_dearest_runs_are_those_whose_attempts_cost_most_whenever_they_were(
     ledger.write_now(yen, sample.ended(yen, settled_cost=Amount("JPY", Decimal("0.000000000001"))))
     found = ledger.reader.dearest_runs(*ALL)
     assert [(run.run_id, run.settled.value, run.attempts) for run in found[1:]] == [
-        (runs[number].run_id, 11 * number, 2) for number in range(13, 3, -1)
+        (runs[number].run_id, Decimal(11 * number), 2) for number in range(13, 3, -1)
     ]
     assert (found[0].settled, found[0].attempts) == (Amount("JPY", Decimal("0.000000000001")), 1)
     assert ledger.reader.dearest_runs(OCTOBER_US + DAY_US, OCTOBER_US + 9 * DAY_US) == ()
@@ -348,7 +367,7 @@ def test_a_row_without_digests_is_added_up_like_any_other(ledger: Ledger) -> Non
     _assert_equal(ledger, ALL, GROUP_COLUMNS)
 
 
-def test_a_database_that_cannot_be_written_is_read_row_by_row(url: str, sample: Any) -> None:
+def test_a_database_that_cannot_be_written_is_read_row_by_row(url: str) -> None:
     with open_ledger(url) as ledger:
         _Writer(ledger).write(_MANY[:9], [(3, 7, 5)])
 

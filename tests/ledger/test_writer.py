@@ -94,7 +94,7 @@ async def test_an_attempt_is_completed_exactly_once(ledger: Ledger, sample: Any)
 async def test_the_same_attempt_of_a_call_is_never_started_twice(ledger: Ledger, sample: Any) -> None:
     await ledger.write(sample.started(call_key="k"), sample.started(call_key="k", number=2))
     with pytest.raises(
-        LedgerError, match=r"UNIQUE constraint failed: attempts\.call_key, attempts\.number|\"uq_attempts_call_key\""
+        LedgerError, match=r"UNIQUE constraint failed: attempts\.call_key, attempts\.number|uq_attempts_call_key"
     ):
         await ledger.write(sample.started(call_key="k", number=2))
     assert (await ledger.last_number("k"), await ledger.last_number("other")) == (2, 0)

@@ -295,3 +295,6 @@ def test_a_published_trace_costs_what_it_does_by_hand(
     (stored,) = ledger.reader.usage_groups(*month_bounds("2026-10", time_zone("UTC")))
     assert join_amount(stored.sums["cost_micro"], stored.sums["cost_pico"]) == Decimal("322.564030")
     assert "note: imported from a record of another system; attempts: 12,031" in notes(page)
+    # A trace does not say how a request ended: it is neither a success nor a failure.
+    assert page.table("lines").total_of("success_share") is None
+    assert any("imported ones say nothing" in note for note in notes(page))

@@ -110,7 +110,7 @@ def tables_of_settled_cost(page: Page) -> Iterator[Table]:
     yield from (table for table in page.tables if table.name in ("lines", "daily", "daily_models", "tenants"))
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(SCENES, st.sampled_from(ZONES), st.sampled_from(MONTHS), st.permutations(sorted({*BY, "tag:team"})))
 def test_law_total_lines_days_and_tenants_are_the_sum_of_the_raw_rows(
     scenes: list[Scene], zone: str, month: str, groups: list[str]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from operator import sub
 from typing import Any, get_args
 
@@ -58,7 +59,7 @@ def disjoint(read: Mapping[str, Sequence[Any]], size: int, *, excludes: bool) ->
     made = [parts[name] for name in _OF_OUTPUT if name in parts]
     parts["uncached_input_tokens"] = _rest(read.get("input_tokens") or nothing, inside, "input_tokens")
     parts["plain_output_tokens"] = _rest(read.get("output_tokens") or nothing, made, "output_tokens")
-    return list(map(Counts, *(parts.get(name) or nothing for name in Counts._fields)))
+    return list(map(_NEW, zip(*(parts.get(name) or nothing for name in Counts._fields), strict=True)))
 
 
 def _rest(whole: Sequence[int], parts: Sequence[Sequence[int]], name: str) -> Sequence[int]:
@@ -71,6 +72,7 @@ def _rest(whole: Sequence[int], parts: Sequence[Sequence[int]], name: str) -> Se
     return rest
 
 
+_NEW = partial(tuple.__new__, Counts)  # what `Counts(…)` ends in
 _CACHED = ("cache_read_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens")
 _OTHER_INPUT = ("audio_input_tokens", "image_input_tokens")
 _OF_OUTPUT = ("reasoning_tokens", "audio_output_tokens", "image_output_tokens")

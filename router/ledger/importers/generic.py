@@ -8,7 +8,6 @@ cache, unless the user states that it does not, and `output_tokens` includes rea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
 from operator import itemgetter
 from typing import Any
 
@@ -19,6 +18,7 @@ from router.ledger.importers.file import SourceFile
 from router.ledger.importers.record import Rejected
 from router.ledger.importers.source import Found, ReadOptions, Source
 
+_BYTES_AT_ONCE = 1 << 21
 _ROWS_AT_ONCE = 500  # a row with a fault makes that many be read one by one
 
 
@@ -33,12 +33,25 @@ def _table(file: SourceFile, options: ReadOptions) -> Iterator[Found]:
     columns = matched(names, options.columns, f"file {file.path}")
     reader, picked = Reader(columns, options), _picked([names.index(name) for name in names_of(columns)])
     width = len(names)
-    while some := list(islice(rows, _ROWS_AT_ONCE)):
+    for some in _pieces(file, rows):
         yield from (_ragged(line, cells, width) for line, cells in some if len(cells) != width)
         whole = [(line, cells) for line, cells in some if len(cells) == width]
         if whole:
             lines, shown = zip(*whole, strict=True)
             yield from reader.records(lines, list(map(picked, shown)), shown)
+
+
+def _pieces(file: SourceFile, found: Iterator[tuple[int, Any]]) -> Iterator[list[tuple[int, Any]]]:
+    """Yield rows or items, some at once: fewer where they are long, as records with their prompts are."""
+    some: list[tuple[int, Any]] = []
+    start = file.read_bytes
+    for each in found:
+        some.append(each)
+        if len(some) == _ROWS_AT_ONCE or file.read_bytes - start > _BYTES_AT_ONCE:
+            yield some
+            some, start = [], file.read_bytes
+    if some:
+        yield some
 
 
 def _ragged(line: int, cells: Sequence[str], width: int) -> Rejected:
@@ -53,8 +66,7 @@ def _picked(keys: Sequence[Any]) -> Callable[[Any], Sequence[Any]]:
 def _objects(file: SourceFile, options: ReadOptions) -> Iterator[Found]:
     """Read JSON objects; a column is a key, or keys with dots between them ("usage.prompt_tokens")."""
     objects = _Objects(f"file {file.path}", options)
-    items = file.items()
-    while some := list(islice(items, _ROWS_AT_ONCE)):
+    for some in _pieces(file, file.items()):
         yield from objects.found(some)
 
 

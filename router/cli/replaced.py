@@ -1,0 +1,66 @@
+"""A file that grows while the old one stays: written beside it, then put in its place.
+
+In: a path. Out: an open binary file. Invariant: whoever looks sees the old file or the whole new one; where writing
+fails, the old one stays and nothing is left beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from router.cli.output import require_folder
+
+
+@contextmanager
+def replaced_file(path: Path, option: str = "--output") -> Iterator[IO[bytes]]:
+    """Open a file for binary writing that takes the place of another once it is whole.
+
+    Args:
+        path: the file.
+        option: the option that named it, for messages.
+
+    Raises:
+        WrongUsage: its folder does not exist, or the path is a folder.
+        RouterError: it cannot be written.
+    """
+    from router.errors import RouterError
+
+    try:
+        require_folder(path, option)
+        if path.exists() and not path.is_file():  # a pipe or a device: nothing to keep whole
+            with path.open("wb") as file:
+                yield file
+        else:
+            with _beside(path.resolve()) as file:
+                yield file
+    except (OSError, RuntimeError) as error:  # the latter: links that lead in a circle
+        reason = getattr(error, "strerror", None) or "its links lead in a circle"
+        hint = "free some space, or name a file in another folder"
+        raise RouterError(f"{option}: {str(path)[:200]!r} cannot be written: {reason}", hint=hint) from error
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[IO[bytes]]:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    """Return the process's mask of new files' permissions, which can only be read by setting it."""
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
