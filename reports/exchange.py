@@ -57,7 +57,7 @@ class Exchange:
         return amount * Fraction(self._used[key].rate)
 
     def apart(self) -> Exchange:
-        """Return one that converts alike and keeps a record of its own: for amounts that stand in no sum of the page."""
+        """Return one that converts alike with a record of its own: for amounts that stand in no sum of the page."""
         return Exchange(self._fx, self.currency)
 
     def fact(self) -> Fact:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from fractions import Fraction
 from types import MappingProxyType
 
 from pricing import Catalog, FxTable
@@ -37,9 +38,6 @@ __all__ = ["BY", "month_report"]
 _MODELS = Group("model", "Model", MODEL)
 
 
-_MODELS = Group("model", "Model", MODEL)
-
-
 def month_report(  # noqa: PLR0913 — each is one thing the page depends on, and none belongs to another
     reader: LedgerReader,
     *,
@@ -52,6 +50,7 @@ def month_report(  # noqa: PLR0913 — each is one thing the page depends on, an
     now: datetime,
     endpoints: Mapping[str, EndpointSettings] = MappingProxyType({}),
     prices: PriceBasis | None = None,
+    growth: Fraction = Fraction(0),
     compact: bool = False,
 ) -> Page:
     """Return the report of one month, or of another period.
@@ -67,6 +66,7 @@ def month_report(  # noqa: PLR0913 — each is one thing the page depends on, an
         now: aware instant.
         endpoints: by name; their credits and commitments say what is left to pay.
         prices: the catalogue's prices that the tokens are priced at again; None: the costs on record.
+        growth: of each month after a running one over the one before, as a share.
         compact: whether the page has the lines' cost and their total alone, and only warnings beside them.
 
     Raises:
@@ -78,7 +78,7 @@ def month_report(  # noqa: PLR0913 — each is one thing the page depends on, an
     zone = time_zone(time_zone_name)
     period = month if isinstance(month, Period) else named_month(month, zone, now)
     group = group_of(by, reader, period, catalog)
-    asked = Asked(reader, period, group, fx, currency, catalog, now, endpoints, prices)
+    asked = Asked(reader, period, group, fx, currency, catalog, now, endpoints, prices, growth)
     reading = Reading(asked)
     data = reading.period_rows(Exchange(fx, currency))
     if not data.rows.size:

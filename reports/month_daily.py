@@ -13,14 +13,12 @@ from typing import Any
 
 from reports.figures import SUMMED, figures
 from reports.month_rows import MODEL, MonthRows
-from reports.page import Cell, Chart, Column, Money, Panel, Table
+from reports.page import HIDDEN, Cell, Chart, Column, Money, Table
 from reports.period import Period
 from reports.rows import Labels
 
 SHOWN_MODELS = 6
 OTHER = "other models"
-HIDDEN = (Panel("", ()),)
-"""Panels of a table that people see as a chart, or ask for with `--by`: text and Markdown leave it out."""
 
 
 def daily_tables(data: MonthRows, period: Period, now: datetime) -> tuple[Table, ...]:

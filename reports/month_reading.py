@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from fractions import Fraction
 
 from pricing import Catalog, FxError, FxTable
 from reports.anomalies import DayTotals, anomaly_notes, anomaly_table, unusual_days
@@ -49,6 +50,7 @@ class Asked:
         now: aware instant.
         endpoints: by name.
         prices: the prices of the page; None: those on record.
+        growth: a month's, of what later months are expected to come to, as a share.
     """
 
     reader: LedgerReader
@@ -60,6 +62,7 @@ class Asked:
     now: datetime
     endpoints: Mapping[str, EndpointSettings]
     prices: PriceBasis | None
+    growth: Fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +168,8 @@ def projected(asked: Asked) -> Projected:
     if asked.prices:
         return Projected()
     try:
-        return projection_of(asked.reader, asked.period, Exchange(asked.fx, asked.currency), asked.now)
+        exchange = Exchange(asked.fx, asked.currency)
+        return projection_of(asked.reader, asked.period, exchange, asked.now, growth=asked.growth)
     except FxError as error:
         return Projected(notes=(Note("note", f"no end is forecast: {error}"),))
 

@@ -62,6 +62,10 @@ class Panel:
     keys: tuple[str, ...]
 
 
+HIDDEN = (Panel("", ()),)
+"""Panels of a table that people see as a chart: text and Markdown leave it out."""
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """Rows of one shape.

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from reports.exchange import Exchange
 from reports.frames import LedgerReader
-from reports.page import Cell, Chart, Column, Kind, Money, Note, Panel, Table
+from reports.page import HIDDEN, Cell, Chart, Column, Kind, Money, Note, Panel, Table
 from reports.period import Period
 from reports.projection.forecast import MonthForecast, rounded
 from reports.projection.outlook import outlook_of
@@ -76,7 +76,7 @@ def projection_of(
             last = _last_day(first)
             later.append(scaled(outlook.forecast(last, since=first), (1 + growth) ** number))
             first = last + _ONE_DAY
-    tables = [_months_table(month.name, found, later), _days_table(found)]
+    tables = [_months_table(month.name, found, later), *([] if found.point is None else [_days_table(found)])]
     if found.intervals and found.intervals[0].covered_before is not None:
         tables.append(_coverage_table(found))
     notes = (*lower_bound(series), *_notes(found, growth, later=bool(later)))
@@ -149,7 +149,9 @@ def _months_table(name: str, found: MonthForecast, later: list[MonthForecast]) -
 
 
 def _month_row(name: str, found: MonthForecast, to_date: Money | None) -> tuple[Cell, ...]:
-    point, rate = (None if value is None else Money(value, found.currency) for value in (found.point, found.run_rate))
+    # Where there is no whole day to tell from, today's part is no rate.
+    values = (None, None) if found.point is None else (found.point, found.run_rate)
+    point, rate = (None if value is None else Money(value, found.currency) for value in values)
     return name, to_date, point, *bound_cells(found), rate
 
 
@@ -164,7 +166,8 @@ def _days_table(found: MonthForecast) -> Table:
         bounds = [Money(amount, found.currency) for pair in day.bounds for amount in pair]
         unknown: list[Money | None] = [None] * (2 * len(LEVELS) - len(bounds))
         rows.append((day.day.isoformat(), Money(day.total, found.currency), *bounds, *unknown))
-    return Table("projection", f"Running total by day, on record and expected, {found.currency}", columns, tuple(rows))
+    title = f"Running total by day, on record and expected, {found.currency}"
+    return Table("projection", title, columns, tuple(rows), panels=HIDDEN)
 
 
 def _coverage_table(found: MonthForecast) -> Table:

@@ -63,7 +63,7 @@ def focus(
     form: FormOption = ExportForm.CSV,
     output: FileOption = None,
 ) -> None:
-    """Export FOCUS 1.2 rows: one for each day, group (model, endpoint, tenant, …) and token class.
+    """Export FOCUS 1.2: one row for each day, group and token class.
 
     Example: router export focus --month 2026-10 --output october.csv
     """
@@ -106,7 +106,7 @@ def calls(
     form: FormOption = ExportForm.CSV,
     output: FileOption = None,
 ) -> None:
-    """Export every attempt, and every bucket of usage that somebody else added up, as a row of its own.
+    """Export every attempt as a row, and every bucket of usage of others.
 
     Example: router export calls --month last --format parquet --output calls.parquet
     """

@@ -17,6 +17,7 @@ from router.cli.month_option import (
     TimezoneOption,
     UntilOption,
 )
+from router.cli.switch import GrowthOption
 
 
 def report(
@@ -49,6 +50,7 @@ def report(
             "at those of each call's own day, as the catalogue has them now.",
         ),
     ] = "as-billed",
+    growth: GrowthOption = "0",
     timezone: TimezoneOption = None,
     compact: Annotated[bool, typer.Option("--compact", help="Only the lines' cost, the total and warnings.")] = False,
     form: FormatOption = PageFormat.TEXT,
@@ -65,6 +67,7 @@ def report(
     from reports.month_prices import price_basis
     from router.cli.month_option import currency_of, form_of, period_of
     from router.cli.output import put_page
+    from router.cli.switch import growth_of
     from router.client import catalog_of
     from router.ledger import default_url, open_ledger
     from router.ledger.rates import fx_of
@@ -89,6 +92,7 @@ def report(
             catalog=catalog,
             now=now,
             prices=basis,
+            growth=growth_of(growth),
             compact=compact,
         )
     put_page(page, written.value, output)

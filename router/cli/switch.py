@@ -184,3 +184,17 @@ def share_of(text: str, option: str) -> Fraction:
         message = f"{option}: {text[:60]!r} is not allowed; a share such as 0.05 or 5% is"
         raise WrongUsage(message, hint=f"for instance {option} 5%")
     return Fraction(plain) / (100 if text.strip().endswith("%") else 1)
+
+
+def growth_of(text: str) -> Fraction:
+    """Return a growth of a month over the one before, as a share.
+
+    Raises:
+        WrongUsage: it is no number, or not between −100 % and +100 %.
+    """
+    from router.errors import WrongUsage
+
+    growth = share_of(text, "--growth")
+    if not -1 < growth <= 1:
+        raise WrongUsage(f"--growth: {text[:60]!r} is not allowed; more than -100% up to 100% is", hint="--growth 5%")
+    return growth

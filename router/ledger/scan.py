@@ -17,7 +17,7 @@ from router.ledger.database import database_errors
 from router.ledger.sums import AGGREGATED
 from router.ledger.tables import attempt_terms, attempts, tag_sets, usage_buckets
 
-ROWS_AT_ONCE = 5_000
+ROWS_AT_ONCE = 2_000
 
 SCANNED = (
     *("record_id", "import_id", "run_id", "step_id", "number", "requests", "origin", "started_us", "ended_us"),

@@ -77,7 +77,6 @@ def test_a_months_sums_by_group_and_currency(filled: Ledger) -> None:
         (None, None): (1, None, None),
     }
     assert str(frame["calls"].dtype) == "Int64"
-    # the second attempt is at 00:30 on the 4th, so in a zone behind UTC all are on the 3rd
     assert month_frame(filled, "2026-09", by=()).empty
     with pytest.raises(WrongUsage, match="group"):
         month_frame(filled, "2026-10", by=("flavour",))
