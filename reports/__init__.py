@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from reports.compare import Singles, bases_named, compare_configurations, configurations_named
     from reports.exchange import Exchange
     from reports.month import month_report
+    from reports.notebook import attempts_frame, daily_frame, focus_frame, month_frame, table_frame
     from reports.page import Cell, Chart, Column, Fact, Kind, Money, Note, Page, Panel, Table
     from reports.past_work import work_of_month
     from reports.period import Period, month_bounds, named_month, time_zone
@@ -26,6 +27,7 @@ _HOMES = {
     "compare": ("Singles", "bases_named", "compare_configurations", "configurations_named"),
     "exchange": ("Exchange",),
     "month": ("month_report",),
+    "notebook": ("attempts_frame", "daily_frame", "focus_frame", "month_frame", "table_frame"),
     "page": ("Cell", "Chart", "Column", "Fact", "Kind", "Money", "Note", "Page", "Panel", "Table"),
     "past_work": ("work_of_month",),
     "period": ("Period", "month_bounds", "named_month", "time_zone"),
@@ -58,16 +60,21 @@ __all__ = [
     "Split",
     "Table",
     "Work",
+    "attempts_frame",
     "bases_named",
     "compare_configurations",
     "configurations_named",
+    "daily_frame",
+    "focus_frame",
     "models_named",
     "month_bounds",
+    "month_frame",
     "month_report",
     "named_month",
     "reprice",
     "served_month",
     "simulate",
+    "table_frame",
     "time_zone",
     "totals_by_hand",
     "work_of_month",

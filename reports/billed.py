@@ -52,7 +52,7 @@ class BilledGroup:
     @property
     def records(self) -> int:
         """Rows of the ledger: attempts, and usage that somebody else has added up."""
-        return records_of(self.sums)
+        return self.sums["records"]
 
     @property
     def requests(self) -> int:
@@ -73,16 +73,9 @@ class BilledGroup:
         return not has_usage or self.key["cost_status"] in ("exact", "estimated")
 
 
-def records_of(sums: Mapping[str, int]) -> int:
-    """Return the rows of the ledger that sums are of."""
-    return sums.get("records", sums["attempts"])
-
-
 def requests_of(sums: Mapping[str, int]) -> int | None:
     """Return the requests of known usage that sums are of; None where some do not say how many they are."""
-    if sums.get("requests_unknown", 0):
-        return None
-    return sums.get("requests", sums["attempts"]) - sums["usage_unknown"]
+    return None if sums["requests_unknown"] else sums["requests"] - sums["usage_unknown"]
 
 
 def billed_groups(

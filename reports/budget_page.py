@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 
 from reports.budget import BudgetState
-from reports.page import Cell, Chart, Column, Fact, Kind, Money, Note, Page, Table
+from reports.page import Cell, Chart, Column, Fact, Kind, Money, Note, Page, Table, money_of
 from reports.period import Period
 from router.ledger.records import BudgetRow
 
@@ -108,7 +108,7 @@ def _row(state: BudgetState, warn_at: Fraction) -> tuple[Cell, ...]:
         Money(state.spent, currency, bool(state.unpriced)),
         state.used,
         Money(state.amount - state.spent, currency),
-        None if found is None or found.point is None else Money(found.point, currency),
+        None if found is None else money_of(found.point, currency),
         None if interval is None else Money(interval.low, currency),
         None if interval is None else Money(interval.high, currency),
         Money(state.possibly_billed, currency),
@@ -121,7 +121,7 @@ def _days(state: BudgetState) -> Iterator[tuple[Cell, ...]]:
     currency = state.budget.amount.currency
     for day in state.days:
         left = Money(state.amount - day.total, currency)
-        spent = None if day.spent is None else Money(day.spent, currency)
+        spent = money_of(day.spent, currency)
         if not day.is_forecast:
             yield day.day.isoformat(), spent, Money(day.total, currency), left, None, None, None
             continue

@@ -14,12 +14,12 @@ from fractions import Fraction
 
 from pricing import PriceSet
 from reports.case import Case, PromisedForecast, PromisedLine, Volume
-from reports.daily_costs import LEVELS, DailyCosts, Named
+from reports.daily_costs import DailyCosts, Named
 from reports.period import Period
+from reports.price_facts import refuse_unpriced
 from reports.projection import MonthForecast
 from reports.repricing import Basis, Repriced, reprice
 from reports.roi import RoiInputs
-from reports.roi_drawn import refuse_unpriced
 from reports.workload import Portion, Split
 
 
@@ -71,7 +71,6 @@ def frozen_case(
     priced = [reprice(*named, costs.portions, basis) for named in (promise.configuration, promise.baseline)]
     sets = {prices.model: prices for prices in _price_sets(priced, basis, at)}
     currencies = sorted({basis.terms.currency_of(prices.currency) for prices in sets.values()})
-    intervals = ((level, costs.savings_interval(level)) for level in LEVELS)
     return Case(
         name=promise.name,
         frozen_at=now,
@@ -87,7 +86,7 @@ def frozen_case(
         plain_baseline=promise.plain_baseline,
         calls=sum((portion.requests or Fraction(0) for portion in costs.portions), Fraction(0)) * costs.scale,
         inputs=inputs,
-        intervals=tuple((level, *found) for level, found in intervals if found is not None),
+        intervals=tuple((level, *bounds) for level, bounds in costs.intervals),
         lines=tuple(_lines(priced[0], costs.scale)),
         volumes=tuple(_volumes(costs.portions, costs.scale)),
         prices=sets,

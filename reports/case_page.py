@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from reports.case import Case
-from reports.page import Cell, Column, Fact, Money, Note, Page, Table
+from reports.page import Cell, Column, Fact, Money, Note, Page, Table, money_of
 from reports.roi import roi_of
 from reports.roi_page import payback_text
 
@@ -82,7 +82,7 @@ def _promise(case: Case) -> Table:
     )
     inputs = case.inputs
     empty = (None,) * (2 * len(case.intervals))
-    bounds = tuple(_money(bound, case.currency) for _, low, high in case.intervals for bound in (low, high))
+    bounds = tuple(money_of(bound, case.currency) for _, low, high in case.intervals for bound in (low, high))
     rows: tuple[tuple[Cell, ...], ...] = (
         (case.baseline[0], Money(inputs.baseline, case.currency), *empty),
         (case.configuration[0], Money(inputs.configuration, case.currency), *empty),
@@ -120,10 +120,10 @@ def _forecast(case: Case) -> Table:
     found = case.forecast
     if found is None:
         return Table("forecast", "Forecast of the spend without a switch", columns, ())
-    point = _money(found.point, case.currency)
+    point = money_of(found.point, case.currency)
     rows: list[tuple[Cell, ...]] = []
     for level, low, high in found.intervals:
-        bounds = (_money(low, case.currency), point, _money(high, case.currency))
+        bounds = (money_of(low, case.currency), point, money_of(high, case.currency))
         rows.append((found.month, level, *bounds, found.method))
     rows = rows or [(found.month, None, None, point, None, found.method)]
     return Table("forecast", "Forecast of the spend without a switch", columns, tuple(rows))
@@ -172,10 +172,6 @@ def _notes(case: Case) -> tuple[Note, ...]:
     if case.forecast is not None:
         notes.append(Note("note", "forecast: {reason}", {"reason": (case.forecast.reason, "text")}))
     return tuple(notes)
-
-
-def _money(value: Fraction | None, currency: str) -> Money | None:
-    return None if value is None else Money(value, currency)
 
 
 def _percent(level: Fraction) -> int:

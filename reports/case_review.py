@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from pricing import Catalog, FxError, PriceSet, UnknownModel, Usage, join_amount
-from pricing.usage import BUCKETS
+from reports.billed import requests_of
 from reports.bridge import Position, Promised
 from reports.case import Case
 from reports.exchange import Exchange
@@ -104,10 +104,8 @@ def _take_in(done: Done, promise: _Promise, key: Mapping[str, Any], sums: Mappin
     paid = Fraction(join_amount(sums["settled_micro"], sums["settled_pico"]))
     currency = key["settled_currency"]
     cost = promise.exchange.convert(paid, currency, at.date())
-    requests = sums["requests"] - sums["usage_unknown"]
-    portion = portion_of(
-        {bucket: sums[bucket] for bucket in BUCKETS}, max(requests, 1), role=None, task_class=None, at=at
-    )
+    requests = requests_of(sums) or 0
+    portion = portion_of(sums, requests, at=at, is_sized=key["context_tier"] is not None)
     position = promise.position(model, portion, key["service_tier"], paid, currency, cost)
     if position.rates is None:
         done.unpromised.add(model)

@@ -19,7 +19,7 @@ from reports.case_review import Done, models_of, promised_of, work_done
 from reports.daily_costs import DailyCosts, daily_costs
 from reports.exchange import Exchange
 from reports.frames import LedgerReader
-from reports.page import Cell, Chart, Column, Fact, Kind, Money, Note, Page, Table
+from reports.page import Cell, Chart, Column, Fact, Kind, Money, Note, Page, Table, change_share
 from reports.period import Period, days_between
 from reports.repricing import Basis
 from router.errors import RouterError, WrongUsage
@@ -165,9 +165,8 @@ def _bridge_table(review: _Review) -> Table:
     after = found.promised
     for name, effect in found.effects.items():
         after += effect
-        share = effect / found.promised if found.promised else None
-        rows.append((name, *_two(effect, after, currency), share))
-    change = (found.actual - found.promised) / found.promised if found.promised else None
+        rows.append((name, *_two(effect, after, currency), change_share(effect, found.promised)))
+    change = change_share(found.actual - found.promised, found.promised)
     rows.append(("paid", *_two(found.actual, found.actual, currency), change))
     return Table("bridge", "From promised to paid", columns, tuple(rows))
 
@@ -188,9 +187,8 @@ def _promise_table(review: _Review) -> Table:
     )
     rows = []
     for name, promised, actual in pairs:
-        share = (actual - promised) / promised if promised else None
         amounts = (Money(amount, currency) for amount in (promised, actual, actual - promised))
-        rows.append((name, *amounts, share))
+        rows.append((name, *amounts, change_share(actual - promised, promised)))
     return Table("promise", "Promised and actual", columns, tuple(rows))
 
 
@@ -204,7 +202,7 @@ def _volume_table(review: _Review) -> Table:
     tokens = sum((line.quantity for line in review.case.lines), Fraction(0)) * review.volume
     done = sum((count for _, count, _ in models_of(review.done)), Fraction(0))
     pairs = (("calls", review.promised.calls, Fraction(review.done.calls)), ("tokens", tokens, done))
-    rows = tuple((name, one, other, (other - one) / one if one else None) for name, one, other in pairs)
+    rows = tuple((name, one, other, change_share(other - one, one)) for name, one, other in pairs)
     return Table("volume", "Volume", columns, rows)
 
 

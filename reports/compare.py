@@ -26,6 +26,7 @@ from reports.compare_tables import (
 )
 from reports.contenders import AS_BILLED, Contender, baseline_contenders, contenders, on_record
 from reports.page import Fact, Page, Table
+from reports.price_facts import basis_facts, priced_facts
 from reports.rate_cards import CACHED_BUCKETS
 from reports.repricing import Basis
 from reports.work import Work
@@ -125,7 +126,7 @@ def compare_configurations(
     return Page(
         name="compare",
         title=f"Configurations compared: {work.title}",
-        parameters=(*work.parameters, *_basis_facts(basis)),
+        parameters=(*work.parameters, *basis_facts(basis)),
         tables=(*tables, *basis.exchange.tables()),
         notes=(*work.notes, *compare_notes(ordered, tried, each_basis, basis), *basis.exchange.notes()),
         footer=_footer(work, them, basis, baseline.name),
@@ -186,28 +187,12 @@ def _tables(
     return tuple(table for table in found if table is not None)
 
 
-def _basis_facts(basis: Basis) -> tuple[Fact, ...]:
-    terms = basis.terms
-    settlement = "none"
-    if terms.settlement_currency is not None:
-        settlement = f"{terms.settlement_rate} {terms.settlement_currency} for one unit of list price"
-    return (
-        Fact("price_list", "price list", basis.price_list),
-        Fact("prices_at", "prices at", f"{basis.at:%Y-%m-%d}" if basis.at else "each call's own day"),
-        Fact("settlement", "settlement", settlement),
-        Fact("currency", "currency", basis.exchange.currency),
-    )
-
-
 def _footer(work: Work, them: Sequence[Contender], basis: Basis, baseline: str) -> tuple[Fact, ...]:
     return (
-        *_basis_facts(basis),
+        *basis_facts(basis),
         Fact("rows_counted", "rows counted", work.rows_counted, "count"),
         Fact("rows_unpriced", "rows unpriced", work.rows_unpriced, "count"),
         Fact("lines_unpriced", "lines unpriced", sum(each.unpriced for each in them), "count"),
         Fact("estimates", "estimates", work.estimates, "count"),
-        Fact("catalogue_date", "catalogue of", basis.catalog.checked.isoformat()),
-        Fact("baseline", "baseline", baseline),
-        Fact("time_zone", "time zone", work.time_zone),
-        basis.exchange.fact(),
+        *priced_facts(basis, baseline, work.time_zone),
     )

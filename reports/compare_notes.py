@@ -12,6 +12,7 @@ from fractions import Fraction
 from reports.baselines import Baselines
 from reports.contenders import BEST, CHEAPEST, ON_RECORD, Contender, missing_quality
 from reports.page import Cell, Kind, Note
+from reports.price_facts import retired_notes
 from reports.repricing import Basis, Repriced
 
 
@@ -28,22 +29,11 @@ def compare_notes(
     """
     repriced = [each.repriced for each in them if each.mark is None and each.repriced is not None]
     lists = {name: each.price_list for name, each in bases.items()}
-    notes = [*_retired(repriced), *_unpriced(repriced, lists), *_bought_elsewhere(bases, basis)]
+    retired = {model: at for each in repriced for model, at in each.retired.items()}
+    notes = [*retired_notes(retired), *_unpriced(repriced, lists), *_bought_elsewhere(bases, basis)]
     if not any(each.mark == ON_RECORD for each in them):
         return tuple(notes)
     return (*notes, *_bands(them), *_latency(them), *_quality(them), *_singles(tried))
-
-
-def _retired(repriced: Iterable[Repriced]) -> tuple[Note, ...]:
-    models = {model: at for each in repriced for model, at in each.retired.items()}
-    return tuple(
-        Note(
-            "warning",
-            "{model} was retired on {day} and cannot be bought any more; it is priced at its last list",
-            {"model": (model, "text"), "day": (f"{at:%Y-%m-%d}", "text")},
-        )
-        for model, at in sorted(models.items())
-    )
 
 
 def _unpriced(repriced: Iterable[Repriced], lists: Mapping[str, str]) -> Iterable[Note]:

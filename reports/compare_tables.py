@@ -13,7 +13,7 @@ from reports.baselines import Baselines, Single
 from reports.contenders import ON_RECORD, Contender
 from reports.expectations import Histograms, percentile_ms, prior_bound
 from reports.frontier import Point, beaten_by
-from reports.page import Cell, Chart, Column, Money, Panel, Table
+from reports.page import Cell, Chart, Column, Money, Panel, Table, change_share, money_of
 from reports.repricing import PricedLine, Repriced
 from reports.savings import saving
 from router import quality
@@ -184,8 +184,7 @@ def change_of(total: Money | None, base: Money | None) -> tuple[Cell, Cell]:
     if total is None or base is None or total.lower_bound or base.lower_bound:
         return None, None
     change = total.value - base.value
-    share = change / base.value if base.value else (Fraction(0) if change == 0 else None)
-    return Money(change, total.currency), share
+    return Money(change, total.currency), change_share(change, base.value)
 
 
 def _summary_row(each: Contender, baseline: Contender, currency: str) -> tuple[Cell, ...]:
@@ -197,8 +196,8 @@ def _summary_row(each: Contender, baseline: Contender, currency: str) -> tuple[C
         *change_of(each.cost, baseline.cost),
         each.unpriced,
         each.mark,
-        _money(each.low, currency),
-        _money(each.high, currency),
+        money_of(each.low, currency),
+        money_of(each.high, currency),
         each.p50_ms,
         each.p95_ms,
         None,
@@ -233,7 +232,7 @@ def _choice_rows(each: Contender, repriced: Repriced, latencies: Histograms) -> 
             task_class,
             model,
             calls[task_class, model],
-            _money(costs.get((task_class, model), Fraction(0)), repriced.currency),
+            money_of(costs.get((task_class, model), Fraction(0)), repriced.currency),
             percentile_ms(counts, 0.5),
             percentile_ms(counts, 0.95),
             prior_bound(model, task_class),
@@ -292,7 +291,7 @@ def _marks(single: Single, singles: Baselines) -> str:
 def _point_row(point: Point, rival: str | None, currency: str) -> tuple[Cell, ...]:
     is_placed = point.cost is not None and point.quality is not None
     on_frontier = None if not is_placed else "no" if rival else "yes"
-    return point.name, point.kind, _money(point.cost, currency), point.quality, on_frontier, rival
+    return point.name, point.kind, money_of(point.cost, currency), point.quality, on_frontier, rival
 
 
 def _by_cost(row: tuple[Cell, ...]) -> tuple[bool, Fraction, str]:
@@ -302,9 +301,5 @@ def _by_cost(row: tuple[Cell, ...]) -> tuple[bool, Fraction, str]:
 
 def _line(repriced: Repriced, line: PricedLine) -> tuple[Cell, ...]:
     component = "web_search, calls at a rate per 1k" if line.component == "web_search" else line.component
-    amount = _money(line.amount, repriced.currency)
+    amount = money_of(line.amount, repriced.currency)
     return repriced.name, line.role, line.model, component, line.quantity, line.rate, amount
-
-
-def _money(amount: Fraction | None, currency: str) -> Money | None:
-    return None if amount is None else Money(amount, currency)

@@ -13,8 +13,8 @@ from datetime import date, datetime, timedelta
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from pricing import Usage
 from pricing.usage import BUCKETS
+from reports.billed import requests_of
 from reports.frames import LedgerReader
 from reports.period import DayPart, Period, at_us, day_parts, no_rows
 from reports.price_periods import Span, price_spans, rows_sold
@@ -96,6 +96,12 @@ class DailyCosts:
     def monthly(self) -> tuple[Fraction, Fraction]:
         """A month's cost under the baseline and under the configuration."""
         return sum(self.baseline, Fraction(0)) * self.scale, sum(self.configuration, Fraction(0)) * self.scale
+
+    @property
+    def intervals(self) -> tuple[tuple[Fraction, tuple[Fraction, Fraction]], ...]:
+        """Each of `LEVELS` with where a month's savings lie; empty where there are too few days to say."""
+        found = ((level, self.savings_interval(level)) for level in LEVELS)
+        return tuple((level, bounds) for level, bounds in found if bounds is not None)
 
     def savings_interval(self, level: Fraction) -> tuple[Fraction, Fraction] | None:
         """Return where a month's savings lie with a probability; None: there are too few days to say.
@@ -189,7 +195,7 @@ def whole_days(month: Period, now: datetime) -> tuple[date, ...]:
     return tuple(month.first_day + timedelta(days=number) for number in range(count))
 
 
-_KEPT = (*BUCKETS, "requests", "usage_unknown")
+_KEPT = (*BUCKETS, "requests", "requests_unknown", "usage_unknown")
 _NOTHING = (Fraction(0), Fraction(0))
 
 
@@ -234,25 +240,15 @@ class _Found:
     def placed(self, split: Split | None) -> Iterable[_Placed]:
         """Yield the usage as portions."""
         for (day, utc_day, at, period, part, role, task_class, tier), sums in self.sums.items():
-            whole = _portion(sums, at=at, role=role, task_class=task_class, tier=tier, period=period, day=utc_day)
+            requests = requests_of(sums)
+            is_sized = tier is not None and bool(requests)
+            whole = portion_of(sums, requests, at=at, role=role, task_class=task_class, is_sized=is_sized)
+            whole = replace(whole, tier=tier if is_sized else None, period=period, day=utc_day)
             parts = (whole,) if split is None or role is not None else split_portion(whole, split)
             yield from (_Placed(day, part, portion) for portion in parts)
 
 
 _NOT_ANSWERED = ("started", "failed", "timed_out", "stopped")
-
-
-def _portion(sums: Mapping[str, int], *, tier: int | None, **about: Any) -> Portion:
-    counts = {bucket: sums[bucket] for bucket in BUCKETS if sums[bucket]}
-    requests = sums["requests"] - sums["usage_unknown"]
-    period, day = about.pop("period"), about.pop("day")
-    if tier is not None and requests > 0:
-        return replace(portion_of(counts, requests, **about), tier=tier, period=period, day=day)
-    # Added up by somebody else: no request is known to reach a context tier.
-    tokens = {bucket: Fraction(count) for bucket, count in counts.items()}
-    size = Usage(**dict.fromkeys(tokens, 1))
-    known = Fraction(requests) if requests > 0 else None
-    return Portion(**about, requests=known, tokens=tokens, size=size, period=period, day=day)
 
 
 def _spans(month: Period, basis: Basis, rules: Sequence[ConfigurationSettings]) -> tuple[Span, ...]:

@@ -13,8 +13,9 @@ from fractions import Fraction
 from reports.billed import BilledGroup, billed_groups, by_component, component_columns, recorded_sums, sets_of
 from reports.exchange import Exchange
 from reports.frames import LedgerReader
-from reports.page import Cell, Chart, Column, Fact, Kind, Money, Note, Page, Table
+from reports.page import Cell, Chart, Column, Fact, Kind, Money, Note, Page, Table, change_share, money_of
 from reports.period import Period, no_rows
+from reports.price_facts import retired_notes
 from reports.repricing import Repriced
 from router.errors import unknown_name
 
@@ -228,7 +229,7 @@ def _table(past: Side, new: Side, by: str, currency: str) -> Table:
 
 def _row(label: str | None, past: Side, new: Side, currency: str) -> tuple[Cell, ...]:
     lines = [side.lines.get(label, Line(Fraction(0))) for side in (past, new)]
-    amounts = [None if line.amount is None else Money(line.amount, currency, line.lower_bound) for line in lines]
+    amounts = [money_of(line.amount, currency, lower_bound=line.lower_bound) for line in lines]
     known = [
         None if line.lower_bound and not side.is_billed else line.amount
         for line, side in zip(lines, (past, new), strict=True)
@@ -240,8 +241,7 @@ def _change(before: Fraction | None, after: Fraction | None, currency: str) -> t
     if before is None or after is None:
         return None, None
     change = after - before
-    share = change / before if before else (None if change else Fraction(0))
-    return Money(change, currency), share
+    return Money(change, currency), change_share(change, before)
 
 
 def _whole(side: Side) -> Fraction | None:
@@ -296,10 +296,7 @@ def _left_out(name: str, count: int, what: str) -> Iterable[Note]:
 
 
 def _repriced_notes(repriced: Repriced) -> Iterable[Note]:
-    for model, at in sorted(repriced.retired.items()):
-        text = "{name}: {model} was retired on {day} and cannot be bought any more; it is priced at its last list"
-        day = f"{at:%Y-%m-%d}"
-        yield Note("warning", text, {"name": (repriced.name, "text"), "model": (model, "text"), "day": (day, "text")})
+    yield from retired_notes(repriced.retired, repriced.name)
     for model, component in dict.fromkeys((line.model, line.component) for line in repriced.unpriced):
         text = "{name}: {component} of {model} has no price, so that no change is worked out"
         values: dict[str, tuple[Cell, Kind]] = {

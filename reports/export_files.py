@@ -68,10 +68,16 @@ def require_parquet(what: str) -> None:
 def _write_csv(file: TextIOWrapper, columns: Sequence[ExportColumn], rows: Rows, *, guard: bool) -> int:
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow([column.name for column in columns])
-    kinds = [column.kind for column in columns]
+    # The writer itself leaves None empty and writes whole numbers, and texts that need no guard, as they are.
+    plain = ("count",) if guard else ("count", "text", "json")
+    changed = [(at, column.kind) for at, column in enumerate(columns) if column.kind not in plain]
     written, count = guarded if guard else text_of, 0
     for row in rows:
-        writer.writerow([written(value, kind) for value, kind in zip(row, kinds, strict=True)])
+        cells = list(row)
+        for at, kind in changed:
+            if cells[at] is not None:
+                cells[at] = written(cells[at], kind)
+        writer.writerow(cells)
         count += 1
     return count
 

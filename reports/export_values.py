@@ -40,8 +40,9 @@ def text_of(value: Any, kind: ExportKind) -> str:
 
 def guarded(value: Any, kind: ExportKind) -> str:
     """Return the same with an apostrophe before a text that a spreadsheet would run as a formula."""
-    written = text_of(value, kind)
-    return f"'{written}" if isinstance(value, str) and written.startswith(FORMULA) else written
+    if isinstance(value, str):
+        return f"'{value}" if value.startswith(FORMULA) else value
+    return text_of(value, kind)
 
 
 def json_of(value: Any, kind: ExportKind) -> Any:
@@ -57,7 +58,8 @@ def json_of(value: Any, kind: ExportKind) -> Any:
 
 def instant_text(instant: datetime, kind: ExportKind) -> str:
     """Return an aware UTC instant in ISO 8601, with `Z`; microseconds only where the kind has them."""
-    return f"{instant:%Y-%m-%dT%H:%M:%S.%fZ}" if kind == "moment" else f"{instant:%Y-%m-%dT%H:%M:%SZ}"
+    parts = "microseconds" if kind == "moment" else "seconds"
+    return f"{instant.replace(tzinfo=None).isoformat(timespec=parts)}Z"
 
 
 def objects_of(columns: Sequence[ExportColumn], row: Sequence[Any]) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 
-from reports.page import Cell, Chart, Column, Fact, Money, Note, Page, Table
+from reports.page import Cell, Chart, Column, Fact, Money, Note, Page, Table, change_share
+from reports.price_facts import basis_facts, priced_facts, refuse_unpriced, retired_notes
 from reports.repricing import Basis, Repriced, reprice
-from reports.roi_drawn import basis_facts, refuse_unpriced, retired_notes
 from reports.workload import Split, totals_by_hand
 from router.errors import WrongUsage
 from router.settings import ConfigurationSettings
@@ -104,14 +104,11 @@ def fleet_page(
         tables=(_costs(fleet, priced, currency), _tokens(fleet)),
         notes=(
             *_notes(fleet, tuple(configurations), split),
-            *retired_notes(m for each in priced for m in each.retired),
+            *retired_notes({model: at for each in priced for model, at in each.retired.items()}),
         ),
         footer=(
             Fact("rows_counted", "rows counted", 0, "count"),
-            Fact("catalogue_date", "catalogue of", basis.catalog.checked.isoformat()),
-            Fact("baseline", "baseline", priced[0].name),
-            Fact("time_zone", "time zone", time_zone),
-            basis.exchange.fact(),
+            *priced_facts(basis, priced[0].name, time_zone),
         ),
         charts=(
             Chart(
@@ -140,7 +137,7 @@ def _costs(fleet: Fleet, priced: Sequence[Repriced], currency: str) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for each, cost in zip(priced, costs, strict=True):
         amounts = (cost, cost / fleet.tasks, cost / fleet.agents, costs[0] - cost)
-        change = (cost - costs[0]) / costs[0] if costs[0] else None
+        change = change_share(cost - costs[0], costs[0])
         rows.append((each.name, *(Money(amount, currency) for amount in amounts), change))
     return Table("fleet", f"Cost over {fleet.days} days", columns, tuple(rows))
 

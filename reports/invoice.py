@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -29,6 +28,8 @@ from typing import Any, Literal, TypeAlias
 
 from pricing.money import is_currency
 from router.errors import RouterError, WrongUsage, unknown_name
+from router.ledger.importers.delimited import delimiter_of
+from router.ledger.importers.documents import parse_json
 
 Provider: TypeAlias = Literal["openai", "anthropic", "generic"]
 PROVIDERS: tuple[Provider, ...] = ("openai", "anthropic", "generic")
@@ -163,7 +164,7 @@ def read_bill(
 
 def _json_lines(text: str, provider: Provider | None) -> tuple[tuple[Provider, Iterable[BillLine]], bool]:
     try:
-        document = json.loads(text, parse_float=Decimal)
+        document = parse_json(text)
     except ValueError as error:
         message = f"bill: it begins like JSON and is not: {error}"
         raise RouterError(message, hint="the file may be cut: export it again") from error
@@ -235,14 +236,16 @@ def _anthropic_result(bucket: Any, result: Any, place: str) -> BillLine | None:
 def _csv_lines(
     text: str, provider: Provider | None, columns: Mapping[str, str], currency: str | None
 ) -> tuple[Provider, Iterable[BillLine]]:
-    sample = text.partition("\n")[0]
-    delimiter = max(",;\t", key=sample.count)
-    reader = csv.DictReader(io.StringIO(text), delimiter=delimiter)
+    reader = csv.DictReader(io.StringIO(text), delimiter=delimiter_of(text), strict=True)
     headings = [heading.strip() for heading in reader.fieldnames or ()]
     reader.fieldnames = headings
     name: Provider = provider or _told(headings)
     fields = _fields(name, headings, columns)
-    return name, tuple(_rows(reader, name, fields, currency or ("USD" if name != "generic" else "")))
+    try:
+        return name, tuple(_rows(reader, name, fields, currency or ("USD" if name != "generic" else "")))
+    except csv.Error as error:
+        message = f"bill: the row that ends in line {reader.line_num} is not CSV: {error}"
+        raise RouterError(message, hint="the file may be cut: export it again") from None
 
 
 def _told(headings: Iterable[str]) -> Provider:

@@ -12,9 +12,10 @@ from datetime import date
 from fractions import Fraction
 from typing import Any
 
-from pricing import Catalog, PriceSet, UnknownModel, Usage, join_amount
+from pricing import Catalog, PriceSet, UnknownModel, join_amount
 from pricing.catalog import VENDOR
 from pricing.usage import BUCKETS
+from reports.billed import requests_of
 from reports.exchange import Exchange
 from reports.frames import LedgerReader
 from reports.invoice import BillLine
@@ -149,13 +150,13 @@ def _take_in(
     detail: Detail,
     exchange: Exchange,
 ) -> None:
-    day = at_us(key["day"] * DAY_US).date()
+    at = at_us(key["day"] * DAY_US)
+    day = at.date()
     side.records += sums["records"]
     side.possibly_billed += sums["unsettled"]
     reserved = Fraction(join_amount(sums["unsettled_usd_micro"], sums["unsettled_usd_pico"]))
     side.possibly_amount += exchange.convert(reserved, "USD", day)
-    counts = {bucket: sums[bucket] for bucket in BUCKETS if sums[bucket]}
-    if not counts:
+    if not any(sums[bucket] for bucket in BUCKETS):
         return
     paid = Fraction(0)
     if key["settled_currency"] is None:
@@ -163,7 +164,7 @@ def _take_in(
     else:
         amount = Fraction(join_amount(sums["settled_micro"], sums["settled_pico"]))
         paid = exchange.convert(amount, key["settled_currency"], day)
-    portion = _portion(counts, sums["requests"] - sums["usage_unknown"], key)
+    portion = portion_of(sums, requests_of(sums), at=at, is_sized=key["context_tier"] is not None)
     model = key["model_served"] or key["model_asked"]
     for component, quantity, cost in _shares(portion, prices, key["service_tier"], paid):
         side.add(detail.key(day, model, component), Entry(quantity, cost))
@@ -182,14 +183,6 @@ def _shares(
     for number, (component, quantity, cost) in enumerate(lines):
         share = cost / whole if whole else Fraction(int(number == 0))
         yield "output" if component in _AS_OUTPUT else component, quantity, paid * share
-
-
-def _portion(counts: Mapping[str, int], requests: int, key: Mapping[str, Any]) -> Portion:
-    at = at_us(key["day"] * DAY_US)
-    if key["context_tier"] is not None and requests > 0:
-        return portion_of(counts, requests, role=None, task_class=None, at=at)
-    tokens = {bucket: Fraction(count) for bucket, count in counts.items()}
-    return Portion(None, None, at, None, tokens, Usage(**dict.fromkeys(tokens, 1)))
 
 
 def _is_wanted(key: Mapping[str, Any], prices: PriceSet | None, wanted: Wanted, catalog: Catalog) -> bool:

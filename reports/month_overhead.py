@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from reports.month_rows import MonthRows, money
-from reports.page import Cell, Column, Note, Table
+from reports.month_rows import MonthRows
+from reports.page import Cell, Column, Money, Note, Table
 
 WORK, RETRIES = "work", "retries"
 OVERHEAD_ROLES = ("orchestrator", "judge", "shadow")
@@ -93,12 +93,12 @@ def _doubtful(data: MonthRows) -> Mapping[str, bool]:
 def _overhead_table(data: MonthRows, spent: Mapping[tuple[str, str | None], Fraction]) -> Table:
     attempts, doubtful, known = _attempts(data), _doubtful(data), _known_kinds(data)
     amounts = {kind: sum((value for (each, _), value in spent.items() if each == kind), Fraction(0)) for kind in KINDS}
-    total = sum(amounts.values(), Fraction(0))
+    total, currency = sum(amounts.values(), Fraction(0)), data.exchange.currency
     rows: list[tuple[Cell, ...]] = [
         (
             title,
             attempts.get(kind, 0),
-            money(amounts[kind], data.exchange, lower_bound=doubtful[kind]) if kind in known else None,
+            Money(amounts[kind], currency, doubtful[kind]) if kind in known else None,
             amounts[kind] / total if total and kind in known else None,
         )
         for kind, title in KINDS.items()
@@ -107,10 +107,10 @@ def _overhead_table(data: MonthRows, spent: Mapping[tuple[str, str | None], Frac
     columns = (
         Column("kind", "What for", "text"),
         Column("attempts", "Attempts", "count"),
-        Column("settled_cost", f"Settled, {data.exchange.currency}", "money"),
+        Column("settled_cost", f"Settled, {currency}", "money"),
         Column("cost_share", "Share", "share"),
     )
-    whole_cost = money(total, data.exchange, lower_bound=any(doubtful.values()))
+    whole_cost = Money(total, currency, any(doubtful.values()))
     last = ("total", sum(attempts.values()), whole_cost, Fraction(1) if total else None)
     return Table("overhead", "What the work itself cost, and what came on top", columns, tuple(rows), last)
 
@@ -130,8 +130,8 @@ def _tenants_table(
 
     def cells(name: str, line: tuple[Fraction, ...], *, lower_bound: bool) -> tuple[Cell, ...]:
         whole = sum(line, Fraction(0))
-        parts = (money(part, data.exchange) for part in line)
-        return name, *parts, money(whole, data.exchange, lower_bound=lower_bound), whole / total if total else None
+        parts = (Money(part, currency) for part in line)
+        return name, *parts, Money(whole, currency, lower_bound), whole / total if total else None
 
     currency = data.exchange.currency
     columns = (

@@ -172,8 +172,3 @@ def marked(rows: Rows) -> Rows:
         columns[f"{time}_known"] = np.where(answered, sums[_MEASURED[time]], 0)
     columns |= {f"cost_{name}": np.where(rows.are("cost_status", name), records, 0) for name in STATUSES}
     return rows.with_sums(**columns)
-
-
-def money(value: Fraction, exchange: Exchange, *, lower_bound: bool = False) -> Money:
-    """Return an amount in the page's currency."""
-    return Money(value, exchange.currency, lower_bound)

@@ -34,6 +34,18 @@ class Money:
     lower_bound: bool = False
 
 
+def money_of(amount: Fraction | None, currency: str, *, lower_bound: bool = False) -> Money | None:
+    """Return an amount in a currency; None where it is not known."""
+    return None if amount is None else Money(amount, currency, lower_bound)
+
+
+def change_share(change: Fraction, before: Fraction) -> Fraction | None:
+    """Return a change as a share of what it changes; None where that was 0 and is not any more."""
+    if not before:
+        return None if change else Fraction(0)
+    return change / before
+
+
 Cell: TypeAlias = str | int | Fraction | Money | None
 
 

@@ -21,7 +21,7 @@ from reports.page import Fact, Note
 from reports.period import DAY_US, Period, at_us, no_rows, utc_day
 from reports.price_periods import Span, price_spans, rows_sold
 from reports.work import DayUsage, Recorded, Work
-from reports.workload import Portion, Split, portion_of, split_portion, unsized_portion
+from reports.workload import Portion, Split, portion_of, split_portion
 
 if TYPE_CHECKING:
     from router.ledger.reader import UsageGroup
@@ -148,13 +148,11 @@ def _portion(groups: Sequence[_Group], start_us: int, *, by_day: bool) -> Portio
     for group in groups:
         for bucket, count in group.counts.items():
             counts[bucket] = counts.get(bucket, 0) + count
-    at, known = at_us(start_us), [group.requests for group in groups]
+    known = [group.requests for group in groups]
     requests = None if None in known else sum(count for count in known if count is not None)
-    about: dict[str, Any] = {"role": first.role, "task_class": first.task_class, "at": at}
     is_sized = first.tier is not None and bool(requests)
-    portion = (
-        portion_of(counts, requests, **about) if is_sized and requests else unsized_portion(counts, requests, **about)
-    )
+    about: dict[str, Any] = {"at": at_us(start_us), "role": first.role, "task_class": first.task_class}
+    portion = portion_of(counts, requests, is_sized=is_sized, **about)
     day = first.day if by_day else None
     return replace(portion, served=first.model, tier=first.tier if is_sized else None, period=first.period, day=day)
 

@@ -15,7 +15,7 @@ from reports.exchange import Exchange
 from reports.frames import LedgerReader
 from reports.invoice import Bill, BillLine
 from reports.ledger_entries import TOOLS, Detail, LedgerSide, Wanted, bill_entries, detail_of, ledger_side
-from reports.page import Cell, Chart, Column, Fact, Kind, Money, Note, Page, Panel, Table
+from reports.page import Cell, Chart, Column, Fact, Kind, Money, Note, Page, Panel, Table, change_share
 from reports.period import Period
 from reports.reconcile import REASONS, Difference, Entry, reconcile, summed
 from router.errors import RouterError
@@ -148,9 +148,9 @@ def _summary(found: Reconciliation, currency: str) -> Table:
     rows: list[tuple[Cell, ...]] = [
         ("bill", Money(bill, currency), None, None),
         ("ledger", Money(ledger, currency), None, None),
-        ("difference", Money(bill - ledger, currency), _share(bill - ledger, bill), None),
+        ("difference", Money(bill - ledger, currency), change_share(bill - ledger, bill), None),
     ]
-    rows += [(name, Money(sums[name], currency), _share(sums[name], bill), counts[name]) for name in REASONS]
+    rows += [(name, Money(sums[name], currency), change_share(sums[name], bill), counts[name]) for name in REASONS]
     return Table("summary", "The difference, and where it comes from", columns, tuple(rows))
 
 
@@ -219,10 +219,6 @@ def _lines(found: Reconciliation, currency: str) -> Table:
 
 def _day(each: Difference) -> str | None:
     return None if each.key.day is None else each.key.day.isoformat()
-
-
-def _share(part: Fraction, whole: Fraction) -> Fraction | None:
-    return part / whole if whole else None
 
 
 def _notes(found: Reconciliation, currency: str) -> Iterator[Note]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 
-from reports.daily_costs import FAILED, LEVELS, DailyCosts, Named
+from reports.daily_costs import FAILED, DailyCosts, Named
 from reports.page import Fact, Money, Note
 from reports.period import Period
+from reports.price_facts import basis_facts, priced_facts, refuse_unpriced, retired_notes
 from reports.repricing import Basis, Repriced, reprice
 from reports.roi_page import Drawn, PartRow
 from reports.work import Work
 from reports.workload import Portion
-from router.errors import RouterError
 
 
 def drawn_of_month(
@@ -35,7 +35,6 @@ def drawn_of_month(
         RouterError: a model has no price, so that no savings can be worked out.
     """
     refuse_unpriced(costs.unpriced, basis)
-    intervals = ((level, costs.savings_interval(level)) for level in LEVELS)
     return Drawn(
         title=f"the calls of {month.name}",
         parameters=(Fact("month", "month", month.name), *basis_facts(basis)),
@@ -44,14 +43,11 @@ def drawn_of_month(
             Fact("rows_counted", "rows counted", costs.records, "count"),
             Fact("rows_unpriced", "rows unpriced", costs.usage_unknown, "count"),
             Fact("estimates", "estimates", costs.estimates, "count"),
-            Fact("catalogue_date", "catalogue of", basis.catalog.checked.isoformat()),
-            Fact("baseline", "baseline", names[0]),
-            Fact("time_zone", "time zone", month.zone.key),
-            basis.exchange.fact(),
+            *priced_facts(basis, names[0], month.zone.key),
         ),
         calls=costs.calls * costs.scale,
         tasks=costs.tasks * costs.scale if costs.tasks else None,
-        intervals=tuple((level, found) for level, found in intervals if found is not None),
+        intervals=costs.intervals,
         parts=tuple(PartRow(part.name, part.attempts, part.baseline, part.configuration) for part in costs.parts),
     )
 
@@ -75,59 +71,21 @@ def drawn_by_hand(
     """
     priced = [reprice(name, rule, work.portions, basis) for name, rule in (baseline, configuration)]
     refuse_unpriced(sorted({line.model for each in priced for line in each.unpriced}), basis)
-    footer = (
-        Fact("rows_counted", "rows counted", 0, "count"),
-        Fact("catalogue_date", "catalogue of", basis.catalog.checked.isoformat()),
-        Fact("baseline", "baseline", baseline[0]),
-        Fact("time_zone", "time zone", work.time_zone),
-        basis.exchange.fact(),
-    )
+    counted = Fact("rows_counted", "rows counted", 0, "count")
     notes = (
         *work.notes,
         Note("note", "the totals are taken as those of a month; without days on record there is no interval"),
-        *retired_notes(model for each in priced for model in each.retired),
+        *retired_notes({model: at for each in priced for model, at in each.retired.items()}),
         *basis.exchange.notes(),
     )
     drawn = Drawn(
         title=f"a month of {work.title}",
         parameters=(*work.parameters, *basis_facts(basis)),
         notes=notes,
-        footer=footer,
+        footer=(counted, *priced_facts(basis, baseline[0], work.time_zone)),
         calls=None if calls is None else Fraction(calls),
     )
     return _sum(priced[0]), _sum(priced[1]), drawn
-
-
-def refuse_unpriced(models: Iterable[str], basis: Basis) -> None:
-    """Refuse to draw savings from costs that are lower bounds.
-
-    Raises:
-        RouterError: there are such models.
-    """
-    names = ", ".join(models)
-    if names:
-        message = f"savings: price list {basis.price_list!r} has no whole price of {names}, so none can be worked out"
-        raise RouterError(message, hint="another list is --list NAME; router prices list names them")
-
-
-def retired_notes(models: Iterable[str]) -> Iterator[Note]:
-    """Yield a warning that names models which cannot be bought any more."""
-    names = ", ".join(sorted(set(models)))
-    if names:
-        text = "cannot be bought any more, and priced at the last list: {models}"
-        yield Note("warning", text, {"models": (names, "text")})
-
-
-def basis_facts(basis: Basis) -> tuple[Fact, ...]:
-    """Return the facts that say what was priced with."""
-    terms = basis.terms
-    settled = None if terms.settlement_currency is None else f"{terms.settlement_rate} {terms.settlement_currency}"
-    return (
-        Fact("price_list", "price list", basis.price_list),
-        Fact("prices_at", "prices at", f"{basis.at:%Y-%m-%d}" if basis.at else "each call's own day"),
-        Fact("settlement", "settlement", f"{settled} for one unit of list price" if settled else "none"),
-        Fact("currency", "currency", basis.exchange.currency),
-    )
 
 
 def _sum(priced: Repriced) -> Fraction:
@@ -146,7 +104,7 @@ def _notes(costs: DailyCosts, names: tuple[str, str], basis: Basis, *, plain_bas
     if empty:
         text = "days without a priced call, counted as days of no savings: {days}"
         yield Note("note", text, {"days": (empty, "count")})
-    if not any(costs.savings_interval(level) for level in LEVELS):
+    if not costs.intervals:
         yield Note("note", "fewer than seven whole days: there is no interval")
     yield from _overhead(costs, basis, plain_baseline=plain_baseline)
     if costs.usage_unknown:

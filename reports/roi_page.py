@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 
-from reports.page import Cell, Chart, Column, Fact, Kind, Money, Note, Page, Table
+from reports.page import Cell, Chart, Column, Fact, Kind, Money, Note, Page, Table, change_share
 from reports.roi import LONGEST, VARIED, Roi, RoiInputs, Sensitivity, roi_of, sensitivities
 
 
@@ -131,8 +131,7 @@ def _costs_table(names: tuple[str, str], inputs: RoiInputs, drawn: Drawn, curren
     rows: list[tuple[Cell, ...]] = []
     for name, cost in zip(names, (inputs.baseline, inputs.configuration), strict=True):
         shares = (_each(cost, count, currency) for count in (drawn.calls, drawn.tasks))
-        change = (cost - inputs.baseline) / inputs.baseline if inputs.baseline else None
-        rows.append((name, Money(cost, currency), *shares, change))
+        rows.append((name, Money(cost, currency), *shares, change_share(cost - inputs.baseline, inputs.baseline)))
     return Table("costs", "Cost a month", columns, tuple(rows))
 
 

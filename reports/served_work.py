@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pricing import Catalog, PriceSet, UnknownModel
 from pricing.catalog import VENDOR
@@ -20,7 +20,7 @@ from reports.exchange import Exchange
 from reports.frames import LedgerReader, usage_frame
 from reports.page import Fact, Money, Note
 from reports.period import QUARTER_HOUR_US, Period, at_us, no_rows
-from reports.workload import Portion, portion_of, unsized_portion
+from reports.workload import Portion, portion_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -176,9 +176,7 @@ def _joined(parts: list[ServedPart]) -> ServedPart:
         for bucket, quantity in part.portion.tokens.items():
             counts[bucket] = counts.get(bucket, 0) + int(quantity)
     requests = sum(int(part.portion.requests or 0) for part in parts)
-    about: dict[str, Any] = {"role": None, "task_class": None, "at": first.portion.at}
-    is_sized = first.context_tier != _UNSIZED and requests
-    portion = portion_of(counts, requests, **about) if is_sized else unsized_portion(counts, requests, **about)
+    portion = portion_of(counts, requests, at=first.portion.at, is_sized=first.context_tier != _UNSIZED)
     listed = _sum([part.listed for part in parts])
     return replace(first, portion=portion, listed=listed, settled=_sum([part.settled for part in parts]))
 
@@ -189,21 +187,17 @@ def _sum(amounts: list[Money | None]) -> Money | None:
 
 
 def _parts(frame: pd.DataFrame, sets: Mapping[str, PriceSet], catalog: Catalog) -> Iterable[ServedPart]:
-    sums = ("attempts", "requests", "requests_unknown", "usage_unknown")
-    for row in frame.to_dict("records"):
-        counts = {bucket: row[bucket] for bucket in BUCKETS}
-        if not any(counts.values()):
+    for row in cast("list[dict[str, Any]]", frame.to_dict("records")):
+        if not any(row[bucket] for bucket in BUCKETS):
             continue
         model = row["model_served"] or row["model_asked"]
         prices = sets.get(row["price_set_id"])
         at = at_us(row["quarter_hour"] * QUARTER_HOUR_US)
-        tier, requests = row["context_tier"], requests_of({str(name): row[name] for name in sums if name in row})
-        about: dict[str, Any] = {"role": None, "task_class": None, "at": at}
-        sized = tier is not None and requests
+        tier, requests = row["context_tier"], requests_of(row)
         yield ServedPart(
             model=model,
             price_list=prices.price_list if prices else _home(catalog, row["price_list"], model),
-            portion=portion_of(counts, sized, **about) if sized else unsized_portion(counts, requests, **about),
+            portion=portion_of(row, requests, at=at, is_sized=tier is not None),
             endpoint=row["endpoint"],
             tier=row["service_tier"],
             context_tier=_UNSIZED if tier is None else tier,

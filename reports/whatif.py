@@ -12,7 +12,8 @@ from fractions import Fraction
 
 from pricing import Catalog, Scenario, plain
 from reports.exchange import Exchange
-from reports.page import Cell, Column, Fact, Kind, Money, Note, Page, Table
+from reports.page import Cell, Column, Fact, Kind, Money, Note, Page, Table, change_share
+from reports.price_facts import retired_notes
 from reports.restating import STAGES, TEXT_SIDES, Engine, Restated
 from reports.served_work import ServedWork
 from reports.tokenizers import token_band, tokenizer_of
@@ -75,9 +76,14 @@ class _Sum:
     def cells(self, currency: str, *, lower_bound: bool = False) -> tuple[Cell, ...]:
         """Return tokens and amounts, before and after each, the difference and its share of before."""
         change = self.after - self.before
-        share = change / self.before if self.before else (Fraction(0) if not change else None)
         amounts = (Money(value, currency, lower_bound) for value in (self.before, self.after))
-        return (self.before_tokens, self.after_tokens, *amounts, Money(change, currency), share)
+        return (
+            self.before_tokens,
+            self.after_tokens,
+            *amounts,
+            Money(change, currency),
+            change_share(change, self.before),
+        )
 
 
 def _lines(compared: Iterable[Restated], currency: str, *, lower_bound: bool) -> Table:
@@ -133,8 +139,7 @@ def _effects(compared: Sequence[Restated], scenario: Scenario, currency: str) ->
     before = totals[0]
 
     def cells(name: str, change: Fraction, what: str | None) -> tuple[Cell, ...]:
-        share = change / before if before else (Fraction(0) if not change else None)
-        return name, Money(change, currency), share, what
+        return name, Money(change, currency), change_share(change, before), what
 
     rows = tuple(
         cells(name, totals[at + 1] - totals[at], _said(scenario, fields) or None)
@@ -268,9 +273,7 @@ def _notes(
 
 
 def _warnings(engine: Engine) -> Iterable[Note]:
-    text = "{model} was retired on {day} and cannot be bought any more; it is priced at its last list"
-    for model, at in sorted(engine.retired.items()):
-        yield Note("warning", text, {"model": (model, "text"), "day": (f"{at:%Y-%m-%d}", "text")})
+    yield from retired_notes(engine.retired)
     text = "{model} has no {tier} price, and stays on its own tier; attempts: {count}"
     for (model, tier), parts in sorted(engine.kept.items()):
         count = sum(parts.values(), Fraction(0))

@@ -173,35 +173,28 @@ def mean_size(counts: Mapping[str, int] | Mapping[str, Fraction], requests: int 
 
 
 def portion_of(
-    counts: Mapping[str, int], requests: int, *, role: Role | None, task_class: str | None, at: datetime
+    counts: Mapping[str, int],
+    requests: int | None,
+    *,
+    at: datetime,
+    role: Role | None = None,
+    task_class: str | None = None,
+    is_sized: bool = True,
 ) -> Portion:
     """Return a group of the ledger as a portion.
 
     Args:
-        counts: the group's sums by usage bucket.
-        requests: requests in the group, 1 or more.
+        counts: the group's sums by usage bucket; other keys are passed over.
+        requests: requests in the group; None or 0: not known.
+        at: aware UTC instant from which the group's prices hold.
         role: its role, or None.
         task_class: its class, or None.
-        at: aware UTC instant from which the group's prices hold.
+        is_sized: whether its requests are known to be in one context tier; where they are not, or no request is known,
+            none is taken to reach a tier.
     """
-    tokens = {bucket: Fraction(counts[bucket]) for bucket in BUCKETS if counts.get(bucket)}
-    return Portion(role, task_class, at, Fraction(requests), tokens, mean_size(counts, requests))
-
-
-def unsized_portion(
-    counts: Mapping[str, int], requests: int | None, *, role: Role | None, task_class: str | None, at: datetime
-) -> Portion:
-    """Return a group whose requests' sizes are not known, so that none is taken to reach a context tier.
-
-    Args:
-        counts: as for `portion_of`.
-        requests: requests in the group; None: not known.
-        role: its role, or None.
-        task_class: its class, or None.
-        at: aware UTC instant from which the group's prices hold.
-    """
-    tokens = {bucket: Fraction(counts[bucket]) for bucket in BUCKETS if counts.get(bucket)}
-    size = Usage(**dict.fromkeys(tokens, 1))
+    used = {bucket: counts[bucket] for bucket in BUCKETS if counts.get(bucket)}
+    size = mean_size(used, requests) if is_sized and requests else Usage(**dict.fromkeys(used, 1))
+    tokens = {bucket: Fraction(count) for bucket, count in used.items()}
     return Portion(role, task_class, at, Fraction(requests) if requests else None, tokens, size)
 
 

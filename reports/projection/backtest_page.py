@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 from reports.exchange import Exchange
 from reports.frames import LedgerReader
-from reports.page import Cell, Column, Fact, Money, Note, Page, Panel, Table
+from reports.page import Cell, Column, Fact, Money, Note, Page, Panel, Table, money_of
 from reports.period import Period, named_month
 from reports.projection.backtest import Accuracy, Trial, accuracy, backtest
 from reports.projection.outlook import FEWEST_DAYS
@@ -115,7 +115,7 @@ def _trial_row(trial: Trial, currency: str) -> tuple[Cell, ...]:
     return (
         f"{found.first:%Y-%m}, {trial.days_passed}",
         Money(trial.actual, currency),
-        None if found.point is None else Money(found.point, currency),
+        money_of(found.point, currency),
         trial.error,
         trial.run_rate_error,
         *bound_cells(found),

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from reports.exchange import Exchange
 from reports.frames import LedgerReader
-from reports.page import HIDDEN, Cell, Chart, Column, Kind, Money, Note, Panel, Table
+from reports.page import HIDDEN, Cell, Chart, Column, Kind, Money, Note, Panel, Table, money_of
 from reports.period import Period
 from reports.projection.forecast import MonthForecast, rounded
 from reports.projection.outlook import outlook_of
@@ -126,7 +126,7 @@ def bound_cells(found: MonthForecast) -> tuple[Cell, ...]:
     for level in LEVELS:
         interval = found.interval(level)
         bounds = (None, None) if interval is None else (interval.low, interval.high)
-        cells += [None if bound is None else Money(bound, found.currency) for bound in bounds]
+        cells += [money_of(bound, found.currency) for bound in bounds]
     return tuple(cells)
 
 
@@ -151,7 +151,7 @@ def _months_table(name: str, found: MonthForecast, later: list[MonthForecast]) -
 def _month_row(name: str, found: MonthForecast, to_date: Money | None) -> tuple[Cell, ...]:
     # Where there is no whole day to tell from, today's part is no rate.
     values = (None, None) if found.point is None else (found.point, found.run_rate)
-    point, rate = (None if value is None else Money(value, found.currency) for value in values)
+    point, rate = (money_of(value, found.currency) for value in values)
     return name, to_date, point, *bound_cells(found), rate
 
 

@@ -6,7 +6,15 @@ from typing import Annotated
 
 import typer
 
-from router.cli.month_option import FormatOption, OutputOption, PageFormat, TimezoneOption
+from router.cli.month_option import (
+    CurrencyOption,
+    FormatOption,
+    JsonOption,
+    OutputOption,
+    PageFormat,
+    TimezoneOption,
+    form_of,
+)
 
 
 def backtest(
@@ -14,11 +22,10 @@ def backtest(
     months: Annotated[
         int, typer.Option("--months", metavar="N", min=1, max=13, help="The last so many months that are over.")
     ] = 12,
-    currency: Annotated[
-        str | None, typer.Option("--currency", metavar="CODE", help="Currency of the page. Default: as set, USD.")
-    ] = None,
+    currency: CurrencyOption = None,
     timezone: TimezoneOption = None,
     form: FormatOption = PageFormat.TEXT,
+    as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:
     """Forecast past months from what was known on days 5, 10 and 17: error and interval coverage, beside run-rate.
@@ -29,12 +36,13 @@ def backtest(
 
     from reports import Exchange, time_zone
     from reports.projection import backtest_report
-    from router.cli.month_option import currency_of
+    from router.cli.amounts import currency_of
     from router.cli.output import put_page
     from router.ledger import default_url, open_ledger
     from router.ledger.rates import fx_of
     from router.settings_file import load_settings
 
+    form = form_of(form, as_json=as_json)
     settings = load_settings()
     zone = time_zone(timezone or settings.time_zone)
     with open_ledger(default_url(settings)) as ledger:

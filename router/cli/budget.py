@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli.month_option import FormatOption, MonthCommand, OutputOption, PageFormat, TimezoneOption
+from router.cli.month_option import (
+    FormatOption,
+    JsonOption,
+    MonthCommand,
+    MonthOption,
+    OutputOption,
+    PageFormat,
+    TimezoneOption,
+    form_of,
+)
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -25,9 +34,6 @@ budget_app = typer.Typer(
 
 SCOPES = ("all", "tenant", "class", "model")
 LONGEST_NAME = 200
-MonthOption = Annotated[
-    str | None, typer.Option("--month", metavar="[YYYY-MM|last|this]", help="The month. Default: this.")
-]
 WarnOption = Annotated[
     str, typer.Option("--warn-at", metavar="SHARE", help="Share spent from which on to warn: 80% or 0.8.")
 ]
@@ -50,9 +56,8 @@ def set_budget(
     from datetime import UTC, datetime
     from decimal import Decimal
 
-    from router.cli.month_option import currency_of
+    from router.cli.amounts import amount_of, currency_of
     from router.cli.output import say
-    from router.cli.switch import amount_of
     from router.errors import WrongUsage
     from router.ledger import default_url, open_ledger
     from router.ledger.reader import instant_us
@@ -82,6 +87,7 @@ def list_budgets(
     warn_at: WarnOption = "80%",
     timezone: TimezoneOption = None,
     form: FormatOption = PageFormat.TEXT,
+    as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:
     """List the budgets: spent, left, what is expected, and the day on which each is used up.
@@ -91,6 +97,7 @@ def list_budgets(
     from reports.budget_page import budgets_page
     from router.cli.output import put_page
 
+    form = form_of(form, as_json=as_json)
     states, period, share = _states(month, timezone, warn_at, None)
     put_page(budgets_page(states, period, share), form.value, output)
 
@@ -103,6 +110,7 @@ def show(
     warn_at: WarnOption = "80%",
     timezone: TimezoneOption = None,
     form: FormatOption = PageFormat.TEXT,
+    as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:
     """Show one budget burning down, day by day.
@@ -112,6 +120,7 @@ def show(
     from reports.budget_page import budget_page
     from router.cli.output import put_page
 
+    form = form_of(form, as_json=as_json)
     states, period, share = _states(month, timezone, warn_at, _which(which))
     put_page(budget_page(states[0], period, share), form.value, output)
 
@@ -127,6 +136,7 @@ def check(
     forecast: Annotated[bool, typer.Option("--forecast", help="Exit 3 also where the forecast crosses it.")] = False,
     timezone: TimezoneOption = None,
     form: FormatOption = PageFormat.TEXT,
+    as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:
     """Exit with 3 where a budget is crossed, for cron; a warning alone exits with 0.
@@ -137,6 +147,7 @@ def check(
     from router.cli.output import put_page
     from router.errors import RouterError
 
+    form = form_of(form, as_json=as_json)
     states, period, share = _states(month, timezone, warn_at, _which(which) if which else None)
     if not states:
         raise RouterError("budget: none is set, so none can be checked", hint="router budget set all 500 USD")
@@ -204,7 +215,7 @@ def _states(
 
     from reports import named_month, time_zone
     from reports.budget import budget_states
-    from router.cli.switch import share_of
+    from router.cli.amounts import share_of
     from router.errors import WrongUsage
     from router.ledger import default_url, open_ledger
     from router.ledger.rates import fx_of

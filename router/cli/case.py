@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli.month_option import FormatOption, OutputOption, PageFormat, TimezoneOption
+from router.cli.month_option import FormatOption, JsonOption, OutputOption, PageFormat, TimezoneOption, form_of
 from router.cli.switch import (
     BaselineOption,
     CallsOption,
@@ -64,6 +64,7 @@ def freeze(
     currency: CurrencyOption = None,
     timezone: TimezoneOption = None,
     form: FormatOption = PageFormat.TEXT,
+    as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:
     """Keep a promise for good: baseline, configuration, prices, volumes, forecast, and what the return hangs on.
@@ -71,23 +72,16 @@ def freeze(
     Example: router case freeze spring --baseline all-gpt-4.1 --configuration hybrid --setup-cost 3000 --month last
     """
     from datetime import UTC, datetime
-    from fractions import Fraction
 
     from reports.case_page import case_page
-    from reports.roi import RoiInputs
     from router.cli.output import put_page
-    from router.cli.switch import amount_of, share_of, switch_of
+    from router.cli.switch import inputs_of, switch_of
     from router.ledger import default_url, open_ledger
     from router.settings_file import load_settings
 
+    form = form_of(form, as_json=as_json)
     _check_name(name)
-    terms = {
-        "setup_cost": amount_of(setup_cost, "--setup-cost"),
-        "monthly_cost": amount_of(monthly_cost, "--monthly-cost"),
-        "growth": share_of(growth, "--growth"),
-        "discount_rate": share_of(discount_rate, "--discount-rate"),
-    }
-    inputs = RoiInputs(Fraction(0), Fraction(0), horizon=horizon, **terms)
+    inputs = inputs_of(setup_cost, monthly_cost, growth, discount_rate, horizon)
     now = datetime.now(UTC)
     with open_ledger(default_url(load_settings())) as ledger:
         pricing = Pricing(price_list, at, settlement, currency, timezone)
@@ -99,7 +93,9 @@ def freeze(
 
 
 @case_app.command("list")
-def list_cases(*, form: FormatOption = PageFormat.TEXT, output: OutputOption = None) -> None:
+def list_cases(
+    *, form: FormatOption = PageFormat.TEXT, as_json: JsonOption = False, output: OutputOption = None
+) -> None:
     """List frozen cases, the oldest first.
 
     Example: router case list
@@ -110,13 +106,20 @@ def list_cases(*, form: FormatOption = PageFormat.TEXT, output: OutputOption = N
     from router.ledger import default_url, open_ledger
     from router.settings_file import load_settings
 
+    form = form_of(form, as_json=as_json)
     with open_ledger(default_url(load_settings())) as ledger:
         cases = [case_from_json(row.document) for row in ledger.reader.cases()]
     put_page(cases_page(cases), form.value, output)
 
 
 @case_app.command("show")
-def show(name: NameArgument, *, form: FormatOption = PageFormat.TEXT, output: OutputOption = None) -> None:
+def show(
+    name: NameArgument,
+    *,
+    form: FormatOption = PageFormat.TEXT,
+    as_json: JsonOption = False,
+    output: OutputOption = None,
+) -> None:
     """Show what a case promises, and what it was made from.
 
     Example: router case show spring
@@ -126,6 +129,7 @@ def show(name: NameArgument, *, form: FormatOption = PageFormat.TEXT, output: Ou
     from router.ledger import default_url, open_ledger
     from router.settings_file import load_settings
 
+    form = form_of(form, as_json=as_json)
     with open_ledger(default_url(load_settings())) as ledger:
         case = _named(ledger, name)
     put_page(case_page(case), form.value, output)
@@ -139,6 +143,7 @@ def review(
         str, typer.Option("--month", metavar="YYYY-MM|last|this", help="A month after the one it was drawn from.")
     ] = "last",
     form: FormatOption = PageFormat.TEXT,
+    as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:
     """Hold a month against a case: promised, paid, and the difference by volume, mix, cache, price and exchange rates.
@@ -155,6 +160,7 @@ def review(
     from router.ledger.rates import fx_of
     from router.settings_file import load_settings
 
+    form = form_of(form, as_json=as_json)
     settings = load_settings()
     now = datetime.now(UTC)
     with open_ledger(default_url(settings)) as ledger:

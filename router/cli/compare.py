@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli.month_option import FormatOption, OutputOption, PageFormat, TimezoneOption
-from router.cli.switch import CallsOption, CurrencyOption, ListOption, Pricing, SettlementOption, basis_of
+from router.cli.month_option import FormatOption, JsonOption, OutputOption, PageFormat, TimezoneOption, form_of
+from router.cli.switch import AtOption, CallsOption, CurrencyOption, ListOption, Pricing, SettlementOption, basis_of
+from router.cli.totals import CachedTokensOption, InputTokensOption
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,11 +16,6 @@ if TYPE_CHECKING:
     from reports import Basis, Page, Period, Singles, Work
     from router.ledger import Ledger
     from router.settings import ConfigurationSettings, Settings
-
-AtOption = Annotated[
-    str | None,
-    typer.Option("--at", metavar="DATE", help="Prices of this day. Default: by hand today's, else each call's own."),
-]
 
 
 def compare(
@@ -40,13 +36,8 @@ def compare(
     output_tokens: Annotated[
         str | None, typer.Option("--output-tokens", metavar="N", help="By hand: output tokens; k, M and G allowed.")
     ] = None,
-    input_tokens: Annotated[
-        str | None,
-        typer.Option("--input-tokens", metavar="N", help="By hand: input tokens, cached included. Default: 0."),
-    ] = None,
-    cached_tokens: Annotated[
-        str | None, typer.Option("--cached-tokens", metavar="N", help="By hand: the cached part of input. Default: 0.")
-    ] = None,
+    input_tokens: InputTokensOption = None,
+    cached_tokens: CachedTokensOption = None,
     requests: Annotated[
         str | None,
         typer.Option("--requests", metavar="N", help="By hand: requests; the tokens are then those of each request."),
@@ -58,6 +49,7 @@ def compare(
     currency: CurrencyOption = None,
     timezone: TimezoneOption = None,
     form: FormatOption = PageFormat.TEXT,
+    as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:
     """Price the same work under several configurations, on the ledger's month or on totals given by hand.
@@ -69,6 +61,7 @@ def compare(
     from router.cli.output import put_page
     from router.settings_file import load_settings
 
+    form = form_of(form, as_json=as_json)
     settings = load_settings()
     pricing = Pricing(price_list, at, settlement, currency, timezone)
     given = {

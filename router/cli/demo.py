@@ -40,7 +40,7 @@ def demo(
     import asyncio
     import tempfile
 
-    from router.cli.output import require_folder
+    from router.cli.replaced import require_folder
 
     path = (ledger or Path(tempfile.mkdtemp(prefix="farebox-demo-")) / "ledger.db").absolute()
     page = (html or path.with_name(f"{path.stem}-report.html")).absolute()

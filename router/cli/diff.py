@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli.compare import AtOption, month_work
-from router.cli.month_option import FormatOption, OutputOption, PageFormat, TimezoneOption
-from router.cli.switch import CallsOption, CurrencyOption, ListOption, Pricing, SettlementOption, basis_of
+from router.cli.compare import month_work
+from router.cli.month_option import FormatOption, JsonOption, OutputOption, PageFormat, TimezoneOption, form_of
+from router.cli.switch import AtOption, CallsOption, CurrencyOption, ListOption, Pricing, SettlementOption, basis_of
 
 if TYPE_CHECKING:
     from datetime import datetime
-    from fractions import Fraction
     from zoneinfo import ZoneInfo
 
     from reports import Basis, Note, Page, Period
     from reports.diff import Side
+    from router.cli.amounts import Limit
     from router.ledger import Ledger
     from router.settings import Settings
 
@@ -56,6 +57,7 @@ def diff(
     currency: CurrencyOption = None,
     timezone: TimezoneOption = None,
     form: FormatOption = PageFormat.TEXT,
+    as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:
     """Set two months, or two configurations over one month, side by side, and fail where the new one costs too much.
@@ -65,63 +67,40 @@ def diff(
     Example: router diff all-gpt-4.1 hybrid --month 2026-10 --fail-above 100
     """
     from reports.diff import change_of
+    from router.cli.amounts import limit_of
     from router.cli.output import put_page
 
-    limit = None if fail_above is None else _Limit.of(fail_above)
+    form = form_of(form, as_json=as_json)
+    limit = None if fail_above is None else limit_of(fail_above, "--fail-above")
     pricing = Pricing(price_list, at, settlement, currency, timezone)
     asked = _Asked((past, new), by, month, calls, pricing, fail_above)
     sides, page, shown = asked.read()
     put_page(page, form.value, output)
     if limit is not None:
-        limit.hold(change_of(*sides), sides[0], shown)
+        _refuse_above(limit, change_of(*sides), sides[0], shown)
 
 
-@dataclass(frozen=True, slots=True)
-class _Limit:
-    """What the total may rise by: an amount in the page's currency, or a share of the past."""
+def _refuse_above(limit: Limit, change: Fraction | None, past: Side, currency: str) -> None:
+    """Hold a change against the limit.
 
-    value: Fraction
-    is_share: bool
-    text: str
+    Raises:
+        LimitCrossed: it is above.
+        RouterError: the change is not known.
+    """
+    from reports.render.numbers import format_amount, format_percent
+    from router.errors import LimitCrossed, RouterError
 
-    @classmethod
-    def of(cls, text: str) -> _Limit:
-        """Return the limit that a text names.
-
-        Raises:
-            WrongUsage: it names none.
-        """
-        from router.cli.switch import amount_of, share_of
-        from router.errors import WrongUsage
-
-        is_share = text.strip().endswith("%")
-        value = (share_of if is_share else amount_of)(text, "--fail-above")
-        if value < 0:
-            message = f"--fail-above: {text[:60]!r} is not allowed; 0 or more is"
-            raise WrongUsage(message, hint="for instance --fail-above 100 or --fail-above 5%")
-        return cls(value, is_share, text.strip())
-
-    def hold(self, change: Fraction | None, past: Side, currency: str) -> None:
-        """Hold a change against the limit.
-
-        Raises:
-            LimitCrossed: it is above.
-            RouterError: the change is not known.
-        """
-        from reports.render.numbers import format_amount, format_percent
-        from router.errors import LimitCrossed, RouterError
-
-        if change is None:
-            message = "--fail-above: the change is not known, since something has no price; it was not held against"
-            raise RouterError(f"{message} {self.text}", hint="the page's warnings say what has no price")
-        base = past.total.value if past.total else 0
-        if change <= (self.value * base if self.is_share else self.value):
-            return
-        share = f" ({format_percent(change / base, signed=True)})" if base else ""
-        amount = f"{format_amount(change, currency)} {currency}"
-        unit = "" if self.is_share else f" {currency}"
-        message = f"the new total is {amount}{share} above the past one, more than --fail-above {self.text}{unit}"
-        raise LimitCrossed(message, hint="the page's first lines have the greatest changes")
+    if change is None:
+        message = "--fail-above: the change is not known, since something has no price; it was not held against"
+        raise RouterError(f"{message} {limit.text}", hint="the page's warnings say what has no price")
+    base = past.total.value if past.total else Fraction(0)
+    if not limit.is_crossed(change, base):
+        return
+    share = f" ({format_percent(change / base, signed=True)})" if base else ""
+    amount = f"{format_amount(change, currency)} {currency}"
+    unit = "" if limit.is_share else f" {currency}"
+    message = f"the new total is {amount}{share} above the past one, more than --fail-above {limit.text}{unit}"
+    raise LimitCrossed(message, hint="the page's first lines have the greatest changes")
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,7 +145,7 @@ def calls(
 
 def _check(form: ExportForm, output: Path | None) -> None:
     """Refuse what could not be written, before anything is read."""
-    from router.cli.output import require_folder
+    from router.cli.replaced import require_folder
     from router.errors import WrongUsage
 
     if form is ExportForm.PARQUET:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from router.cli.month_option import FormatOption, OutputOption, PageFormat, TimezoneOption
+from router.cli.month_option import FormatOption, JsonOption, OutputOption, PageFormat, TimezoneOption, form_of
 from router.cli.switch import CallsOption, CurrencyOption, ListOption, Pricing, SettlementOption
 
 
@@ -37,6 +37,7 @@ def fleet(
     currency: CurrencyOption = None,
     timezone: TimezoneOption = None,
     form: FormatOption = PageFormat.TEXT,
+    as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:
     """Price a fleet of agents: agents × tasks a day × tokens a task × days, under several configurations.
@@ -53,6 +54,7 @@ def fleet(
     from router.cli.totals import Totals
     from router.settings_file import load_settings
 
+    form = form_of(form, as_json=as_json)
     known = input_tokens_per_task
     wanted = Fleet(
         agents=quantity(agents, "--agents"),

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli.month_option import PageFormat, day_of, rate_of
+from router.cli.amounts import rate_of
+from router.cli.month_option import PageFormat, day_of
 from router.cli.output import say
 
 if TYPE_CHECKING:

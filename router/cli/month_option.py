@@ -7,7 +7,6 @@ one line that says what is.
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,11 +17,9 @@ from typer.core import TyperCommand
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-    from pricing import Terms
     from reports.period import Period
 
 MONTH = "--month"
-LEAST_RATE, GREATEST_RATE, MOST_DECIMALS = Decimal("1e-9"), Decimal("1e9"), 28
 FIRST_YEAR, LAST_YEAR = 1970, 9998
 """Days of other years have no instant that the ledger could hold, in some time zone or in all."""
 
@@ -59,6 +56,10 @@ LastOption = Annotated[
     typer.Option(
         "--last", metavar="LENGTH", help="Days up to today: 7d, 4w (28 days), 3m (this month and the two before it)."
     ),
+]
+CurrencyOption = Annotated[
+    str | None,
+    typer.Option("--currency", metavar="CODE", help="Currency of the page, at each day's rate. Default: as set, USD."),
 ]
 OutputOption = Annotated[
     Path | None, typer.Option("--output", metavar="FILE", help="Write to this file instead of printing.")
@@ -124,61 +125,6 @@ def form_of(form: PageFormat, *, as_json: bool) -> PageFormat:
     if as_json and form not in (PageFormat.TEXT, PageFormat.JSON):
         raise WrongUsage(f"--json: not allowed beside --format {form.value}", hint="leave out one of the two")
     return PageFormat.JSON if as_json else form
-
-
-def currency_of(text: str) -> str:
-    """Return an ISO 4217 code in capitals.
-
-    Raises:
-        WrongUsage: there is no such currency; near misses are listed.
-    """
-    from pricing.money import currencies, is_currency
-    from router.errors import WrongUsage, unknown_name
-
-    code = text.upper()
-    if is_currency(code):
-        return code
-    error = unknown_name("currency", text, currencies())
-    raise WrongUsage(str(error), hint="an ISO 4217 code is allowed, for instance USD, EUR, CNY or JPY")
-
-
-def terms_of(text: str | None) -> Terms:
-    """Return the terms of a settlement written CURRENCY=RATE; None: the list price is what is paid.
-
-    Raises:
-        WrongUsage: it is not written so, or the rate is not within 1e-9 to 1e9.
-    """
-    from pricing import Terms
-    from router.errors import WrongUsage
-
-    if text is None:
-        return Terms()
-    code, _, number = text.partition("=")
-    rate = rate_of(number)
-    if rate is None:
-        raise WrongUsage(
-            f"--settlement: {text[:60]!r} is not allowed; CURRENCY=RATE is, with a rate from 1e-9 to 1e9",
-            hint="one unit of list price paid with one yuan is --settlement CNY=1",
-        )
-    return Terms(settlement_currency=currency_of(code), settlement_rate=rate)
-
-
-def rate_of(text: str) -> Decimal | None:
-    """Return a number from 1e-9 to 1e9 with at most 28 decimals; None: it is not one.
-
-    The bounds are checked before anything is calculated: 1e9999999 in full has ten million digits.
-    """
-    try:
-        rate = Decimal(text)
-    except InvalidOperation:
-        return None
-    if (
-        not rate.is_finite()
-        or not LEAST_RATE <= rate <= GREATEST_RATE
-        or -int(rate.as_tuple().exponent) > MOST_DECIMALS
-    ):
-        return None
-    return rate
 
 
 def instant_of(text: str, zone: ZoneInfo, option: str = "--at") -> datetime:

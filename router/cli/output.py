@@ -11,12 +11,14 @@ import contextlib
 import os
 import shutil
 import sys
-import tempfile
 from io import UnsupportedOperation
-from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from router.cli.replaced import replaced_file
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from reports.page import Page
     from reports.render import Format
 
@@ -59,57 +61,8 @@ def write_whole(path: Path, text: str, option: str = "--output") -> None:
         WrongUsage: its folder does not exist, or the path is a folder.
         RouterError: it cannot be written.
     """
-    from router.errors import RouterError
-
-    try:
-        require_folder(path, option)
-        if path.exists() and not path.is_file():  # a pipe or a device: nothing to keep whole
-            path.write_text(text, encoding="utf-8")
-        else:
-            _replace(path.resolve(), text)
-    except (OSError, RuntimeError) as error:  # the latter: links that lead in a circle
-        reason = getattr(error, "strerror", None) or "its links lead in a circle"
-        hint = "free some space, or name a file in another folder"
-        raise RouterError(f"{option}: {str(path)[:200]!r} cannot be written: {reason}", hint=hint) from error
-
-
-def require_folder(path: Path, option: str) -> None:
-    """Refuse a file that cannot be written where it is named, before any work is done for it.
-
-    Args:
-        path: the file.
-        option: the option that named it, for messages.
-
-    Raises:
-        WrongUsage: its folder does not exist, or the path is a folder.
-    """
-    from router.errors import WrongUsage
-
-    if not path.parent.is_dir():
-        raise WrongUsage(f"{option}: folder {str(path.parent)!r} does not exist", hint="make it, or name another")
-    if path.is_dir():
-        raise WrongUsage(f"{option}: {str(path)!r} is a folder; a file is allowed", hint=f"{path}/report.txt")
-
-
-def _replace(path: Path, text: str) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    """Return the process's mask of new files' permissions, which can only be read by setting it."""
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
+    with replaced_file(path, option) as file:
+        file.write(text.encode())
 
 
 def printable_on(stream: TextIO, text: str) -> str:

@@ -33,7 +33,7 @@ def explain_cost(
     Example: router prices explain 01981f2e-7c3b-7d51-9b1c-3f0a5d2e8c44
     """
     from reports.explanation import explain_attempt
-    from router.cli.month_option import currency_of
+    from router.cli.amounts import currency_of
     from router.cli.output import put_page
     from router.ledger import default_url, open_ledger
     from router.ledger.rates import fx_of

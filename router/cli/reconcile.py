@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli.month_option import FormatOption, OutputOption, PageFormat
+from router.cli.month_option import FormatOption, JsonOption, OutputOption, PageFormat, form_of
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from reports.invoice import Provider
     from reports.ledger_entries import Wanted
     from reports.reconcile_page import Reconciliation
+    from router.cli.amounts import Limit
 
 LARGEST_BILL = 200 * 1024 * 1024
 """Bytes: a month of one organisation's bill by day, model and token class has some thousands of lines."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """How far a bill may be off: an amount in its currency, or a share of it. `text` is as it was given."""
-
-    value: Fraction
-    text: str
-    is_share: bool
 
 
 def reconcile(
@@ -61,6 +50,7 @@ def reconcile(
         typer.Option("--fail-above", metavar="AMOUNT|SHARE", help="Exit 3 where the difference is more: 100 or 2%."),
     ] = None,
     form: FormatOption = PageFormat.TEXT,
+    as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:
     """Hold a vendor's bill against the ledger: the difference by token class, day and model, and what is unexplained.
@@ -72,13 +62,15 @@ def reconcile(
     from reports import Exchange, named_month, time_zone
     from reports.invoice import read_bill
     from reports.reconcile_page import reconcile_page, reconciled
+    from router.cli.amounts import limit_of
     from router.cli.output import put_page
     from router.client import catalog_of
     from router.ledger import default_url, open_ledger
     from router.ledger.rates import fx_of
     from router.settings_file import load_settings
 
-    limit = None if fail_above is None else _limit(fail_above)
+    form = form_of(form, as_json=as_json)
+    limit = None if fail_above is None else limit_of(fail_above, "--fail-above")
     known, columns = _provider(provider), _columns(column)
     read = read_bill(_text(bill), known, columns, currency)
     settings = load_settings()
@@ -148,24 +140,13 @@ def _wanted(provider: Provider, price_list: str | None, endpoint: str | None, li
     return Wanted(price_list or own, endpoint)
 
 
-def _limit(text: str) -> Limit:
-    from router.cli.switch import amount_of, share_of
-    from router.errors import WrongUsage
-
-    is_share = text.strip().endswith("%")
-    value = share_of(text, "--fail-above") if is_share else amount_of(text, "--fail-above")
-    if value < 0:
-        raise WrongUsage(f"--fail-above: {text} is not allowed; 0 or more is", hint="--fail-above 1%")
-    return Limit(value, text, is_share)
-
-
 def _refuse_above(found: Reconciliation, limit: Limit) -> None:
     from reports.page import Money
     from reports.render.numbers import format_cell
     from router.errors import LimitCrossed
 
     bill, _ = found.totals
-    if abs(found.difference) > limit.value * (abs(bill) if limit.is_share else 1):
+    if limit.is_crossed(abs(found.difference), abs(bill)):
         shown = format_cell(Money(found.difference, found.bill.currency), "money")
         message = f"--fail-above {limit.text}: the difference is {shown} {found.bill.currency}"
         raise LimitCrossed(message, hint="the page says where it comes from")

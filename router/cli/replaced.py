@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from router.cli.output import require_folder
-
 
 @contextmanager
 def replaced_file(path: Path, option: str = "--output") -> Iterator[IO[bytes]]:
@@ -42,6 +40,24 @@ def replaced_file(path: Path, option: str = "--output") -> Iterator[IO[bytes]]:
         reason = getattr(error, "strerror", None) or "its links lead in a circle"
         hint = "free some space, or name a file in another folder"
         raise RouterError(f"{option}: {str(path)[:200]!r} cannot be written: {reason}", hint=hint) from error
+
+
+def require_folder(path: Path, option: str) -> None:
+    """Refuse a file that cannot be written where it is named, before any work is done for it.
+
+    Args:
+        path: the file.
+        option: the option that named it, for messages.
+
+    Raises:
+        WrongUsage: its folder does not exist, or the path is a folder.
+    """
+    from router.errors import WrongUsage
+
+    if not path.parent.is_dir():
+        raise WrongUsage(f"{option}: folder {str(path.parent)!r} does not exist", hint="make it, or name another")
+    if path.is_dir():
+        raise WrongUsage(f"{option}: {str(path)!r} is a folder; a file is allowed", hint=f"{path}/report.txt")
 
 
 @contextmanager

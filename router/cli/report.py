@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from router.cli.month_option import (
+    CurrencyOption,
     FormatOption,
     JsonOption,
     LastOption,
@@ -35,12 +36,7 @@ def report(
             "or hour of the day.",
         ),
     ] = "model",
-    currency: Annotated[
-        str | None,
-        typer.Option(
-            "--currency", metavar="CODE", help="Currency of the page, at each day's rate. Default: as set, USD."
-        ),
-    ] = None,
+    currency: CurrencyOption = None,
     prices: Annotated[
         str,
         typer.Option(
@@ -65,9 +61,9 @@ def report(
 
     from reports import month_report, time_zone
     from reports.month_prices import price_basis
-    from router.cli.month_option import currency_of, form_of, period_of
+    from router.cli.amounts import currency_of, growth_of
+    from router.cli.month_option import form_of, period_of
     from router.cli.output import put_page
-    from router.cli.switch import growth_of
     from router.client import catalog_of
     from router.ledger import default_url, open_ledger
     from router.ledger.rates import fx_of

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli.month_option import FormatOption, OutputOption, PageFormat, TimezoneOption
+from router.cli.month_option import FormatOption, JsonOption, OutputOption, PageFormat, TimezoneOption, form_of
 from router.cli.switch import (
+    AtOption,
     BaselineOption,
     CallsOption,
     ConfigurationOption,
@@ -22,6 +23,7 @@ from router.cli.switch import (
     SettlementOption,
     SetupCostOption,
 )
+from router.cli.totals import CachedTokensOption, InputTokensOption
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -48,50 +50,34 @@ def roi(
         str | None,
         typer.Option("--output-tokens", metavar="N", help="By hand: output tokens a month; k, M, G allowed."),
     ] = None,
-    input_tokens: Annotated[
-        str | None,
-        typer.Option("--input-tokens", metavar="N", help="By hand: input tokens, cached included. Default: 0."),
-    ] = None,
-    cached_tokens: Annotated[
-        str | None, typer.Option("--cached-tokens", metavar="N", help="By hand: the cached part of input. Default: 0.")
-    ] = None,
+    input_tokens: InputTokensOption = None,
+    cached_tokens: CachedTokensOption = None,
     requests: Annotated[
         str | None,
         typer.Option("--requests", metavar="N", help="By hand: requests a month; the tokens are then those of each."),
     ] = None,
     calls: CallsOption = None,
     price_list: ListOption = "vendor",
-    at: Annotated[
-        str | None,
-        typer.Option(
-            "--at", metavar="DATE", help="Prices of this day. Default: by hand today's, else each call's own."
-        ),
-    ] = None,
+    at: AtOption = None,
     settlement: SettlementOption = None,
     currency: CurrencyOption = None,
     timezone: TimezoneOption = None,
     form: FormatOption = PageFormat.TEXT,
+    as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:
     """Say when a switch pays back: a month's savings with their interval, payback, ROI, net present value, break-even.
 
     Example: router roi --baseline all-gpt-4.1 --configuration hybrid --setup-cost 3000 --monthly-cost 200 --horizon 12
     """
-    from fractions import Fraction
+    from dataclasses import replace
 
-    from reports.roi import RoiInputs
     from reports.roi_page import roi_page
     from router.cli.output import put_page
-    from router.cli.switch import amount_of, share_of, switch_of
+    from router.cli.switch import inputs_of, switch_of
 
-    terms = {
-        "setup_cost": amount_of(setup_cost, "--setup-cost"),
-        "monthly_cost": amount_of(monthly_cost, "--monthly-cost"),
-        "growth": share_of(growth, "--growth"),
-        "discount_rate": share_of(discount_rate, "--discount-rate"),
-    }
-    nothing = Fraction(0)
-    RoiInputs(nothing, nothing, horizon=horizon, **terms)  # before anything is read: a wrong value is said at once
+    form = form_of(form, as_json=as_json)
+    inputs = inputs_of(setup_cost, monthly_cost, growth, discount_rate, horizon)
     by_hand = {
         "input_tokens": input_tokens,
         "cached_tokens": cached_tokens,
@@ -103,7 +89,7 @@ def roi(
         costs, drawn = _by_hand(switch, by_hand, month)
     else:
         costs, drawn = _of_month(switch, month or "last", plain_baseline=plain_baseline)
-    inputs = RoiInputs(*costs, horizon=horizon, **terms)
+    inputs = replace(inputs, baseline=costs[0], configuration=costs[1])
     put_page(roi_page(switch.names, inputs, drawn, switch.basis.exchange.currency), form.value, output)
 
 

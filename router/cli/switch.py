@@ -5,7 +5,6 @@ In: options. Out: a `Switch`, numbers. Invariant: a value that is not allowed en
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated
@@ -17,10 +16,9 @@ if TYPE_CHECKING:
 
     from reports import Basis, Split
     from reports.daily_costs import Named
+    from reports.roi import RoiInputs
     from router.ledger import Ledger
     from router.settings import ConfigurationSettings, Settings
-
-_NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,12})?", re.ASCII)
 
 BaselineOption = Annotated[
     str, typer.Option("--baseline", metavar="NAME", help="Configuration or model that is compared with.")
@@ -47,6 +45,10 @@ CallsOption = Annotated[
 ]
 ListOption = Annotated[
     str, typer.Option("--list", metavar="NAME", help="Price list; vendor: each model at its vendor's.")
+]
+AtOption = Annotated[
+    str | None,
+    typer.Option("--at", metavar="DATE", help="Prices of this day. Default: by hand today's, else each call's own."),
 ]
 SettlementOption = Annotated[
     str | None,
@@ -128,7 +130,8 @@ def switch_of(baseline: str, configuration: str, calls: str | None, pricing: Pri
 def basis_of(settings: Settings, pricing: Pricing, ledger: Ledger | None) -> tuple[ZoneInfo, Basis]:
     """Return the time zone and the price basis that options name; see `switch_of`."""
     from reports import Basis, Exchange, time_zone
-    from router.cli.month_option import currency_of, instant_of, terms_of
+    from router.cli.amounts import currency_of, terms_of
+    from router.cli.month_option import instant_of
     from router.client import catalog_of
     from router.errors import unknown_name
     from router.ledger.rates import fx_of, recorded_fx
@@ -145,6 +148,26 @@ def basis_of(settings: Settings, pricing: Pricing, ledger: Ledger | None) -> tup
     return zone, Basis(catalog, pricing.price_list, at, terms, Exchange(fx, shown))
 
 
+def inputs_of(setup_cost: str, monthly_cost: str, growth: str, discount_rate: str, horizon: int) -> RoiInputs:
+    """Return what a return is worked out from, as it was typed; the costs of both configurations are still 0.
+
+    Raises:
+        WrongUsage: a value is not allowed.
+    """
+    from reports.roi import RoiInputs
+    from router.cli.amounts import amount_of, share_of
+
+    return RoiInputs(
+        baseline=Fraction(0),
+        configuration=Fraction(0),
+        setup_cost=amount_of(setup_cost, "--setup-cost"),
+        monthly_cost=amount_of(monthly_cost, "--monthly-cost"),
+        growth=share_of(growth, "--growth"),
+        discount_rate=share_of(discount_rate, "--discount-rate"),
+        horizon=horizon,
+    )
+
+
 def named_rules(names: tuple[str, ...], settings: Settings, basis: Basis) -> dict[str, ConfigurationSettings]:
     """Return the rules of configurations or models by name.
 
@@ -154,47 +177,3 @@ def named_rules(names: tuple[str, ...], settings: Settings, basis: Basis) -> dic
     from reports import configurations_named
 
     return dict(configurations_named(names, settings, basis.catalog))
-
-
-def amount_of(text: str, option: str) -> Fraction:
-    """Return an amount of money, with at most 12 decimals; thousands may be set apart by `_` or `,`.
-
-    Raises:
-        WrongUsage: it is no number.
-    """
-    from router.errors import WrongUsage
-
-    plain = re.sub(r"(?<=\d)[_,](?=\d{3}(\D|$))", "", text.strip())
-    if not _NUMBER.fullmatch(plain):
-        message = f"{option}: {text[:60]!r} is not allowed; an amount with at most 12 decimals is"
-        raise WrongUsage(message, hint=f"for instance {option} 3000")
-    return Fraction(plain)
-
-
-def share_of(text: str, option: str) -> Fraction:
-    """Return a share written as 0.05 or 5%.
-
-    Raises:
-        WrongUsage: it is no number.
-    """
-    from router.errors import WrongUsage
-
-    plain = text.strip().removesuffix("%").rstrip()
-    if not _NUMBER.fullmatch(plain):
-        message = f"{option}: {text[:60]!r} is not allowed; a share such as 0.05 or 5% is"
-        raise WrongUsage(message, hint=f"for instance {option} 5%")
-    return Fraction(plain) / (100 if text.strip().endswith("%") else 1)
-
-
-def growth_of(text: str) -> Fraction:
-    """Return a growth of a month over the one before, as a share.
-
-    Raises:
-        WrongUsage: it is no number, or not between −100 % and +100 %.
-    """
-    from router.errors import WrongUsage
-
-    growth = share_of(text, "--growth")
-    if not -1 < growth <= 1:
-        raise WrongUsage(f"--growth: {text[:60]!r} is not allowed; more than -100% up to 100% is", hint="--growth 5%")
-    return growth

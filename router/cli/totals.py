@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -15,6 +17,13 @@ if TYPE_CHECKING:
 
     from reports import Split, Work
     from reports.daily_costs import Named
+
+InputTokensOption = Annotated[
+    str | None, typer.Option("--input-tokens", metavar="N", help="By hand: input tokens, cached included. Default: 0.")
+]
+CachedTokensOption = Annotated[
+    str | None, typer.Option("--cached-tokens", metavar="N", help="By hand: the cached part of input. Default: 0.")
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from router.cli.month_option import FormatOption, OutputOption, PageFormat, TimezoneOption
+from router.cli.month_option import (
+    CurrencyOption,
+    FormatOption,
+    JsonOption,
+    OutputOption,
+    PageFormat,
+    TimezoneOption,
+    form_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,11 +76,10 @@ def whatif(
     save: Annotated[
         Path | None, typer.Option("--save", metavar="FILE", help="Write the whole scenario to this file too.")
     ] = None,
-    currency: Annotated[
-        str | None, typer.Option("--currency", metavar="CODE", help="Currency of the page. Default: as set, USD.")
-    ] = None,
+    currency: CurrencyOption = None,
     timezone: TimezoneOption = None,
     form: FormatOption = PageFormat.TEXT,
+    as_json: JsonOption = False,
     output: OutputOption = None,
 ) -> None:
     """Price a month of the ledger again under a scenario: before, after, and where the difference comes from.
@@ -84,13 +91,15 @@ def whatif(
     from pricing import scenario_to_toml
     from pricing.scenario_file import Known
     from reports import Exchange, named_month, served_month, simulate, time_zone
-    from router.cli.month_option import currency_of, instant_of
+    from router.cli.amounts import currency_of
+    from router.cli.month_option import instant_of
     from router.cli.output import put_page, write_whole
     from router.client import catalog_of
     from router.ledger import default_url, open_ledger
     from router.ledger.rates import fx_of
     from router.settings_file import load_settings
 
+    form = form_of(form, as_json=as_json)
     settings = load_settings()
     catalog = catalog_of(settings)
     zone = time_zone(timezone or settings.time_zone)

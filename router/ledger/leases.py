@@ -13,9 +13,9 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from router.errors import WrongUsage
-from router.ledger.marks import mark
+from router.ledger.marks import mark, note_run
 from router.ledger.records import Answer, RunStarted, RunStatus
-from router.ledger.rows import QUARTER_HOUR_US, rows_of, storable_text
+from router.ledger.rows import rows_of, storable_text
 from router.ledger.statements import insert_if_absent
 from router.ledger.tables import answers, runs
 
@@ -67,11 +67,11 @@ def claim(connection: sa.Connection, run: RunStarted, dead_owner: str | None = N
     [(_, row)] = rows_of([run])
     if run.run_key is None:
         connection.execute(sa.insert(runs), row)
-        mark(connection, [run.started_us // QUARTER_HOUR_US])
+        mark(connection, [note_run(connection, run.run_id, run.started_us)])
         return ClaimResult("new", run.run_id, "running", run.request_hash, run.owner, run.lease_until_us)
     inserted = connection.execute(insert_if_absent(connection.dialect.name, runs, "run_key"), row).rowcount
     if inserted == 1:
-        mark(connection, [run.started_us // QUARTER_HOUR_US])
+        mark(connection, [note_run(connection, run.run_id, run.started_us)])
         return ClaimResult("new", run.run_id, "running", run.request_hash, run.owner, run.lease_until_us)
     query = sa.select(runs).where(runs.c.run_key == row["run_key"]).with_for_update()
     return _claim_known(connection, run, connection.execute(query).mappings().one(), dead_owner)
@@ -93,7 +93,7 @@ def _claim_known(
     taken: dict[str, Any] = {"status": "running", "ended_us": None, "error": None}
     lease = {"owner": run.owner, "lease_until_us": run.lease_until_us}
     connection.execute(sa.update(runs).where(runs.c.run_id == known["run_id"]).values(taken | lease))
-    mark(connection, [known["started_us"] // QUARTER_HOUR_US])
+    mark(connection, [note_run(connection, known["run_id"], known["started_us"])])
     return _found("resumed", known)
 
 

@@ -8,7 +8,7 @@ see this transaction's rows yet. On SQLite nobody else writes meanwhile, so one 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -33,9 +33,11 @@ def mark(connection: sa.Connection, quarter_hours: Iterable[int]) -> None:
     """
     dialect = connection.dialect.name
     twice = 2 if dialect == "sqlite" else 1
-    rows = [(each,) * twice for each in sorted(set(quarter_hours))]
-    if rows:
-        connection.exec_driver_sql(_MARK[dialect], rows if len(rows) > 1 else rows[0])
+    # The driver's own cursor: every transaction of a run comes by here, and a statement object costs more than the row.
+    cursor = connection.connection.cursor()
+    for each in sorted(set(quarter_hours)):
+        cursor.execute(_MARK[dialect], (each,) * twice)
+    cursor.close()
 
 
 def mark_rows(connection: sa.Connection, by_kind: dict[Kind, list[dict[str, Any]]]) -> None:
@@ -46,15 +48,55 @@ def mark_rows(connection: sa.Connection, by_kind: dict[Kind, list[dict[str, Any]
         by_kind: the rows.
     """
     found = {row["quarter_hour"] for kind in _TIMED for row in by_kind.get(kind, ())}
-    found.update(row["started_us"] // QUARTER_HOUR_US for row in by_kind.get(Kind.RUN, ()))
+    found.update(note_run(connection, row["run_id"], row["started_us"]) for row in by_kind.get(Kind.RUN, ()))
+    for row in by_kind.get(Kind.ATTEMPT, ()):
+        _note_attempt(connection, row)
     if ended := [row["key_attempt_id"] for row in by_kind.get(Kind.ATTEMPT_END, ())]:
-        found |= _starts_of_attempts(connection, ended)
+        found |= _noted(connection, ended, _starts_of_attempts)
     if over := [row["key_run_id"] for row in by_kind.get(Kind.RUN_END, ())]:
-        found |= starts_of_runs(connection, over)
+        found |= _noted(connection, over, starts_of_runs)
     mark(connection, found)
 
 
 _TIMED = (Kind.ATTEMPT, Kind.IMPORTED_ATTEMPT, Kind.USAGE_BUCKET)
+
+
+# What a connection has started it mostly ends, too: when that began is kept with it, and need not be looked up. A start
+# never changes, and one that was rolled back is never ended.
+_NOTES = "router_starts"
+_MOST_NOTES = 20_000
+
+
+def _notes(connection: sa.Connection) -> dict[str, tuple[int, ...]]:
+    notes: dict[str, tuple[int, ...]] = connection.info.setdefault(_NOTES, {})
+    if len(notes) > _MOST_NOTES:
+        notes.clear()
+    return notes
+
+
+def note_run(connection: sa.Connection, run_id: str, started_us: int) -> int:
+    """Return the quarter hour of a run's start, and keep it in mind for its end."""
+    quarter_hour = started_us // QUARTER_HOUR_US
+    _notes(connection)[run_id] = (quarter_hour,)
+    return quarter_hour
+
+
+def _note_attempt(connection: sa.Connection, row: dict[str, Any]) -> None:
+    notes, run_id = _notes(connection), row["run_id"]
+    if run_id is not None and run_id not in notes:
+        notes[run_id] = tuple(starts_of_runs(connection, [run_id]))
+    notes[row["attempt_id"]] = (row["quarter_hour"], *(notes[run_id] if run_id is not None else ()))
+
+
+def _noted(
+    connection: sa.Connection, ids: Sequence[str], look_up: Callable[[sa.Connection, Sequence[str]], set[int]]
+) -> set[int]:
+    """Return the quarter hours of what has ended, looking up those that were not kept in mind."""
+    notes = _notes(connection)
+    found = [notes.pop(each, None) for each in ids]
+    unknown = [each for each, kept in zip(ids, found, strict=True) if kept is None]
+    quarter_hours = {quarter_hour for kept in found if kept is not None for quarter_hour in kept}
+    return quarter_hours | look_up(connection, unknown) if unknown else quarter_hours
 
 
 def starts_of_runs(connection: sa.Connection, ids: Sequence[str]) -> set[int]:

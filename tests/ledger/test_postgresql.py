@@ -370,7 +370,7 @@ def test_verify_finds_nothing_beside_a_writer(database: str, request: pytest.Fix
     with open_ledger(url) as writing, open_ledger(url) as ledger:
         writing.write_now(sample.run(), *(sample.started() for _ in range(3)))
         ledger.refresh()
-        seen = []
+        seen: list[str] = []
 
         def write(_connection: object, _cursor: object, statement: str, *_: object) -> None:
             if seen or "price_sets" in statement:  # between any two statements of the check, which this one begins

@@ -218,7 +218,7 @@ _SPANS = st.tuples(st.integers(-3, 215), st.integers(0, 220)).map(
 _BY = st.lists(st.sampled_from(GROUP_COLUMNS), unique=True, max_size=3).map(tuple)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(_ATTEMPTS, _BUCKETS, _ATTEMPTS, _SPANS, _BY)
 def test_rollups_are_the_sum_of_the_raw_rows(
     empty: Path, first: list[Any], buckets: list[Any], more: list[Any], span: tuple[int, int], by: tuple[str, ...]
@@ -296,7 +296,7 @@ def test_the_dearest_runs_are_those_whose_attempts_cost_most_whenever_they_were(
             started = sample.started(run_id=run.run_id, started_us=OCTOBER_US + late)
             cost = Amount("USD", Decimal(number) * (1 if not late else 10))
             ledger.write_now(started, sample.ended(started, settled_cost=cost, list_cost=cost, cost_status="exact"))
-        ledger.reader.dearest_runs(*ALL)
+            ledger.reader.dearest_runs(*ALL)  # what was added up must be added up again
     yen = sample.started(run_id=runs[0].run_id)
     ledger.write_now(yen, sample.ended(yen, settled_cost=Amount("JPY", Decimal("0.000000000001"))))
     found = ledger.reader.dearest_runs(*ALL)
@@ -406,11 +406,11 @@ def test_writers_and_refreshers_of_several_processes_lose_nothing(
 ) -> None:
     url = request.getfixturevalue(database)
     open_ledger(url).close()
-    children = [subprocess.Popen([sys.executable, "-c", _PROCESS, url, "40"], stdout=subprocess.DEVNULL) for _ in "abc"]
+    children = [subprocess.Popen([sys.executable, "-c", _PROCESS, url, "25"], stdout=subprocess.DEVNULL) for _ in "abc"]
     assert [child.wait(120) for child in children] == [0, 0, 0]
     with open_ledger(url) as ledger:
         _assert_equal(ledger, ALL, GROUP_COLUMNS)
-        assert ledger.reader.usage_groups(*ALL)[0].sums["succeeded"] == 120
+        assert ledger.reader.usage_groups(*ALL)[0].sums["succeeded"] == 75
 
 
 @pytest.mark.parametrize("database", ["url", "postgres_url"])

@@ -12,8 +12,9 @@ import typer
 from typer.testing import CliRunner, Result
 
 from pricing import Catalog, Usage
+from router.cli.amounts import terms_of
 from router.cli.compare import compare
-from router.cli.month_option import MonthCommand, terms_of, with_month
+from router.cli.month_option import MonthCommand, with_month
 from router.cli.output import write_whole
 from router.cli.report import report
 from router.errors import RouterError, WrongUsage

@@ -6,9 +6,12 @@ import csv
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
+from fractions import Fraction
 from io import BytesIO, StringIO
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pricing import Catalog, FxError, FxTable, Terms, Usage, operator_rate
 from reports import named_month, time_zone
@@ -320,6 +323,22 @@ def test_what_has_no_finite_decimal_is_split_by_largest_remainders() -> None:
     # A third of 0.000000000100 for 3 units: 3.33…e-11, with decimals enough that three of them are 1e-10 again
     price = unit_price(100, Decimal(3), None)
     assert (price * 3).quantize(Decimal("1e-12")) == Decimal("1e-10")
+
+
+@given(st.integers(0, 10**20), st.lists(st.integers(0, 10**9), min_size=1, max_size=8))
+def test_law_parts_add_up_to_the_total_and_are_within_one_of_their_share(total: int, weights: list[int]) -> None:
+    parts = split(total, weights)
+    assert sum(parts) == total
+    whole = sum(weights)
+    if whole:
+        assert all(abs(part - Fraction(total * weight, whole)) < 1 for part, weight in zip(parts, weights, strict=True))
+
+
+@given(st.integers(0, 10**20), st.integers(1, 10**14))
+def test_law_a_unit_price_times_its_quantity_is_the_cost(cost: int, tokens: int) -> None:
+    quantity = Decimal(tokens).scaleb(-6)
+    exact = Fraction(unit_price(cost, quantity, None)) * Fraction(quantity)
+    assert round(exact * 10**12) == cost
 
 
 def test_a_price_set_is_asked_at_an_instant_when_it_is_in_force(ledger: Ledger, catalog: Catalog, fx: FxTable) -> None:

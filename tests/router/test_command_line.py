@@ -8,14 +8,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_command
 
-from router.cli import main
+from router.cli import app, main
+from router.cli.month_option import PageFormat
 from router.endpoints.sandbox import Fault
 from router.ledger import open_ledger
 
@@ -119,6 +121,34 @@ def test_help_is_as_it_was_agreed(
 
     assert code == 0
     golden(GOLDEN / f"help-{'-'.join(command) or 'router'}.txt", out)
+
+
+def test_what_writes_a_report_takes_json_and_a_file() -> None:
+    def options(command: Any, path: str = "") -> Iterator[tuple[str, set[str]]]:
+        for name, sub in getattr(command, "commands", {}).items():
+            yield from options(sub, f"{path} {name}".strip())
+        if any(isinstance(parameter.default, PageFormat) for parameter in command.params):
+            yield path, {option for parameter in command.params for option in parameter.opts}
+
+    found = dict(options(get_command(app)))
+    assert {"report", "compare", "budget check", "case show"} <= set(found)
+    told_apart = ("prices", "fx", "explain")  # what these print is no report, and is not kept
+    lacking = {
+        name: sorted({"--json", "--output"} - taken)
+        for name, taken in found.items()
+        if not name.startswith(told_apart) and not {"--json", "--output"} <= taken
+    }
+    assert lacking == {}
+
+
+@pytest.mark.parametrize("command", [("diff", "last", "this"), ("budget", "list"), ("case", "list"), ("backtest",)])
+def test_json_beside_another_format_is_wrong_usage(
+    command: tuple[str, ...], router: Callable[..., tuple[int, str, str]]
+) -> None:
+    code, _, err = router(*command, "--json", "--format", "csv")
+
+    assert code == 2
+    assert err.splitlines()[0] == "error: --json: not allowed beside --format csv"
 
 
 def test_help_loads_nothing_but_the_parser() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from router.cli import main
-from router.cli.month_option import rate_of
+from router.cli.amounts import rate_of
 from router.cli.output import printable_on
 from router.endpoints.sandbox import Fault, Sandbox, SandboxThread
 from router.ledger import open_ledger
