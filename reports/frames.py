@@ -97,27 +97,5 @@ def usage_frame(reader: LedgerReader, start_us: int, end_us: int, by: Sequence[s
     return pd.DataFrame(rows, columns=[*by, *plain, *AMOUNTS], dtype=object)
 
 
-def latency_frame(reader: LedgerReader, start_us: int, end_us: int, by: Sequence[str]) -> pd.DataFrame:
-    """Return one row per group and latency bucket of answered attempts.
-
-    Args:
-        reader: the ledger's.
-        start_us: first instant, microseconds since 1970 UTC.
-        end_us: first instant that is not in it any more.
-        by: names of `router.ledger.queries.GROUP_COLUMNS`.
-
-    Returns:
-        Columns: those of `by`, `latency_bucket` (see `router.ledger.latency`) and `attempts`, all of dtype object.
-    """
-    import pandas as pd
-
-    rows = [
-        [*group.key, bucket, count]
-        for group in reader.latency_histogram(start_us, end_us, by)
-        for bucket, count in group.counts.items()
-    ]
-    return pd.DataFrame(rows, columns=[*by, "latency_bucket", "attempts"], dtype=object)
-
-
 def _joined(group: UsageGroup, amount: str) -> Fraction:
     return Fraction(join_amount(group.sums[f"{amount}_micro"], group.sums[f"{amount}_pico"]))

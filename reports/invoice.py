@@ -237,14 +237,14 @@ def _csv_lines(
     text: str, provider: Provider | None, columns: Mapping[str, str], currency: str | None
 ) -> tuple[Provider, Iterable[BillLine]]:
     reader = csv.DictReader(io.StringIO(text), delimiter=delimiter_of(text), strict=True)
-    headings = [heading.strip() for heading in reader.fieldnames or ()]
-    reader.fieldnames = headings
-    name: Provider = provider or _told(headings)
-    fields = _fields(name, headings, columns)
     try:
+        headings = [heading.strip() for heading in reader.fieldnames or ()]
+        reader.fieldnames = headings
+        name: Provider = provider or _told(headings)
+        fields = _fields(name, headings, columns)
         return name, tuple(_rows(reader, name, fields, currency or ("USD" if name != "generic" else "")))
     except csv.Error as error:
-        message = f"bill: the row that ends in line {reader.line_num} is not CSV: {error}"
+        message = f"bill: the row after line {reader.line_num} is not CSV: {error}"
         raise RouterError(message, hint="the file may be cut: export it again") from None
 
 

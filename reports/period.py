@@ -17,7 +17,6 @@ from router.errors import RouterError, WrongUsage, unknown_name
 
 QUARTER_HOUR_US = 900_000_000
 DAY_US = 86_400_000_000
-UTC_ZONE = ZoneInfo("UTC")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MONTH = re.compile(r"(\d{4})-(0[1-9]|1[0-2])", re.ASCII)
 _LENGTH = re.compile(r"([1-9]\d{0,3})([dwm])", re.ASCII)
@@ -244,18 +243,6 @@ def time_zone(name: str) -> ZoneInfo:
 
         error = unknown_name("time zone", name, available_timezones())
         raise WrongUsage(str(error), hint="an IANA name, for instance UTC, Asia/Tokyo or Europe/Berlin") from None
-
-
-def quarter_hour_date(quarter_hour: int, zone: ZoneInfo) -> date:
-    """Return the date in a time zone of a quarter hour.
-
-    Every zone's offset since 1973 is a whole number of quarter hours (IANA tz database), so that none is cut.
-
-    Args:
-        quarter_hour: quarter hours since 1970 UTC.
-        zone: the time zone.
-    """
-    return at_us(quarter_hour * QUARTER_HOUR_US).astimezone(zone).date()
 
 
 def local_date(instant_us: int, zone: ZoneInfo) -> date:

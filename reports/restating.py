@@ -325,10 +325,6 @@ def _added(before: Piece | None, piece: Piece) -> Piece:
     return Piece(before.quantity + piece.quantity, amount)
 
 
-def _of_side(pieces: Mapping[str, Piece], side: str) -> Mapping[str, Piece]:
-    return {name: piece for name, piece in pieces.items() if SIDES.get(name, name) == side}
-
-
 def _total(pieces: Iterable[Piece]) -> Fraction | None:
     amounts = [piece.amount for piece in pieces]
     known = [amount for amount in amounts if amount is not None]

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 
-from reports.daily_costs import FAILED, DailyCosts, Named
+from reports.daily_costs import DailyCosts, Named
+from reports.daily_work import FAILED
 from reports.page import Fact, Money, Note
 from reports.period import Period
 from reports.price_facts import basis_facts, priced_facts, refuse_unpriced, retired_notes

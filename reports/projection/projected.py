@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from fractions import Fraction
 
 from reports.exchange import Exchange
 from reports.frames import LedgerReader
 from reports.page import HIDDEN, Cell, Chart, Column, Kind, Money, Note, Panel, Table, money_of
-from reports.period import Period
+from reports.period import Period, named_month
 from reports.projection.forecast import MonthForecast, rounded
 from reports.projection.outlook import outlook_of
 from reports.projection.series import MOST_DAYS, DailySeries, daily_series
@@ -69,13 +69,11 @@ def projection_of(
     series = daily_series(reader, month, exchange, now)
     outlook = outlook_of(series)
     found = outlook.forecast(month.last_day, since=month.first_day)
-    later = []
+    later, each = [], month
     if month.is_month and found.point is not None:
-        first = month.last_day + _ONE_DAY
         for number in range(1, months_ahead + 1):
-            last = _last_day(first)
-            later.append(scaled(outlook.forecast(last, since=first), (1 + growth) ** number))
-            first = last + _ONE_DAY
+            each = named_month(f"{each.last_day + _ONE_DAY:%Y-%m}", month.zone, now)
+            later.append(scaled(outlook.forecast(each.last_day, since=each.first_day), (1 + growth) ** number))
     tables = [_months_table(month.name, found, later), *([] if found.point is None else [_days_table(found)])]
     if found.intervals and found.intervals[0].covered_before is not None:
         tables.append(_coverage_table(found))
@@ -219,7 +217,3 @@ def _notes(found: MonthForecast, growth: Fraction, *, later: bool) -> Iterator[N
         pace = "growing by {growth} a month" if growth else "as they are"
         text = f"later months take work, prices and configuration to go on, {pace}; their intervals hold for that alone"
         yield Note("note", text, {"growth": (growth, "change")} if growth else {})
-
-
-def _last_day(first: date) -> date:
-    return (first + 31 * _ONE_DAY).replace(day=1) - _ONE_DAY

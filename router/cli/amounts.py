@@ -26,9 +26,9 @@ class Limit:
     is_share: bool
     text: str
 
-    def is_crossed(self, amount: Fraction, base: Fraction) -> bool:
-        """Return whether an amount is above the limit; `base` is what a share is of."""
-        return amount > (self.value * base if self.is_share else self.value)
+    def is_crossed(self, amount: Fraction, base: Fraction | None) -> bool:
+        """Return whether an amount is above the limit; `base` is what a share is of, None is nothing."""
+        return amount > (self.value * (base or 0) if self.is_share else self.value)
 
 
 def currency_of(text: str) -> str:

@@ -234,9 +234,8 @@ def _forecast(ledger: Ledger, switch: Switch, now: datetime) -> MonthForecast | 
     series = daily_series(ledger.reader, this, switch.basis.exchange, now)
     if not series.calls:
         return None
-    first = this.last_day + timedelta(days=1)
-    last = (first + timedelta(days=32)).replace(day=1) - timedelta(days=1)
-    return forecast(series, last, since=first)
+    after = named_month(f"{this.last_day + timedelta(days=1):%Y-%m}", switch.zone, now)
+    return forecast(series, after.last_day, since=after.first_day)
 
 
 def _put(ledger: Ledger, case: Case, now: datetime) -> None:

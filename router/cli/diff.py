@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +14,7 @@ from router.cli.switch import AtOption, CallsOption, CurrencyOption, ListOption,
 
 if TYPE_CHECKING:
     from datetime import datetime
+    from fractions import Fraction
     from zoneinfo import ZoneInfo
 
     from reports import Basis, Note, Page, Period
@@ -93,7 +93,7 @@ def _refuse_above(limit: Limit, change: Fraction | None, past: Side, currency: s
     if change is None:
         message = "--fail-above: the change is not known, since something has no price; it was not held against"
         raise RouterError(f"{message} {limit.text}", hint="the page's warnings say what has no price")
-    base = past.total.value if past.total else Fraction(0)
+    base = past.total.value if past.total else None
     if not limit.is_crossed(change, base):
         return
     share = f" ({format_percent(change / base, signed=True)})" if base else ""

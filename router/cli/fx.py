@@ -7,16 +7,16 @@ correction is a rate of its own that outranks it, and both keep their ids.
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
-from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli.amounts import rate_of
 from router.cli.month_option import PageFormat, day_of
 from router.cli.output import say
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from pricing import FxRate, FxTable
     from reports import Page
     from reports.page import Cell
@@ -174,6 +174,7 @@ def _day(text: str | None, option: str) -> date:
 
 
 def _rate(whole: str, number: str) -> Decimal:
+    from router.cli.amounts import rate_of
     from router.errors import WrongUsage
 
     rate = rate_of(number)

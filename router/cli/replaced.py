@@ -7,7 +7,6 @@ fails, the old one stays and nothing is left beside it.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,6 +61,8 @@ def require_folder(path: Path, option: str) -> None:
 
 @contextmanager
 def _beside(path: Path) -> Iterator[IO[bytes]]:
+    import tempfile  # here: it loads the makers of random numbers, which the help has no need of
+
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:

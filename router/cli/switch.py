@@ -6,7 +6,6 @@ In: options. Out: a `Switch`, numbers. Invariant: a value that is not allowed en
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -154,6 +153,8 @@ def inputs_of(setup_cost: str, monthly_cost: str, growth: str, discount_rate: st
     Raises:
         WrongUsage: a value is not allowed.
     """
+    from fractions import Fraction
+
     from reports.roi import RoiInputs
     from router.cli.amounts import amount_of, share_of
 

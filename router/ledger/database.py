@@ -110,7 +110,7 @@ def make_engine(url: sa.URL) -> sa.Engine:
             return sa.create_engine(url, pool_pre_ping=True, isolation_level="READ COMMITTED", connect_args=encoded)
         except ModuleNotFoundError as error:
             message = f"database URL: {url.drivername} needs the package {error.name!r}, which is not installed"
-            raise LedgerError(message, hint="pip install 'psycopg[binary]'") from None
+            raise LedgerError(message, hint="pip install 'farebox[postgres]'") from None
     path = Path(str(url.database))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -171,7 +171,8 @@ _FIRST_BUCKET = len(_COLUMNS) - len(BUCKETS)
 def _verify_costs(connection: sa.Connection, low_us: int, high_us: int, documents: _Documents, tally: _Tally) -> None:
     within = (attempts.c.started_us >= low_us, attempts.c.started_us < high_us, attempts.c.status != "started")
     query = sa.select(*_COLUMNS).select_from(attempts.outerjoin(attempt_terms)).where(*within)
-    for rows in connection.execute(query.order_by(attempts.c.started_us)).partitions(_ROWS_AT_ONCE):
+    ordered = query.order_by(attempts.c.started_us, attempts.c.attempt_id)
+    for rows in connection.execute(ordered).partitions(_ROWS_AT_ONCE):
         tally.attempts += len(rows)
         for row, derived in zip(rows, _derived(rows, documents), strict=True):
             _compare(row, derived, documents, tally)

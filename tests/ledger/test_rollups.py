@@ -280,7 +280,16 @@ def _done(**changes: Any) -> dict[str, Any]:
 _MANY: list[Any] = [
     (_plain(at, role=("worker", None)[at % 2], tags=({}, {"team": "x"})[at % 3 == 0], in_run=at % 5 == 0), end)
     for at, end in enumerate(
-        [_done(latency_us=1_000 * at, ttft_us=at or None, discount=(None, "0.1")[at % 4 == 0]) for at in range(190)]
+        [
+            _done(
+                latency_us=1_000 * at,
+                ttft_us=at or None,
+                discount=(None, "0.1")[at % 4 == 0],
+                status=("succeeded", "timed_out")[at % 7 == 0],
+                possibly_billed=at % 7 == 0,
+            )
+            for at in range(190)
+        ]
     )
 ]
 
@@ -297,6 +306,7 @@ def test_the_dearest_runs_are_those_whose_attempts_cost_most_whenever_they_were(
             cost = Amount("USD", Decimal(number) * (1 if not late else 10))
             ledger.write_now(started, sample.ended(started, settled_cost=cost, list_cost=cost, cost_status="exact"))
             ledger.reader.dearest_runs(*ALL)  # what was added up must be added up again
+    assert ledger.reader.dearest_runs(*ALL)[0].settled.value == 143  # the last write was of another day than the run
     yen = sample.started(run_id=runs[0].run_id)
     ledger.write_now(yen, sample.ended(yen, settled_cost=Amount("JPY", Decimal("0.000000000001"))))
     found = ledger.reader.dearest_runs(*ALL)

@@ -168,6 +168,8 @@ def test_a_class_that_is_not_known_stays_as_it_is() -> None:
         ("date,amount,currency\n2026-10-01,1,USD\n2026-10-02,1,EUR\n", "bill: its lines are in EUR, USD; one currency"),
         ("date,amount\n2026-10-01,1\n", "bill: no column of currencies"),
         ("day,price\n2026-10-01,1\n", "bill: no column of amounts; it has day, price"),
+        ('date,amount,currency\n"2026-10-01,1,USD\n2026-10-02,2,USD\n', "bill: the row after line 1 is not CSV"),
+        ('date,"amount\n2026-10-01,1\n', "bill: the row after line 0 is not CSV"),
         (json.dumps(OPENAI)[:-30], "bill: it begins like JSON and is not"),
         ('{"error": "no"}', "bill: its JSON is no page of costs"),
         ('{"data": [{"start_time": 1, "results": [{"line_item": "x"}]}]}', "bill: bucket 1: a result without 'amount'"),

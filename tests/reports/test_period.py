@@ -15,11 +15,11 @@ from reports.period import (
     day_parts,
     days_between,
     last_days,
+    local_date,
     month_bounds,
     named_month,
     no_rows,
     period_before,
-    quarter_hour_date,
     time_zone,
     to_us,
     utc_day,
@@ -97,7 +97,7 @@ def test_law_months_of_a_zone_follow_each_other_without_gap_or_overlap(zone: str
 def test_law_a_quarter_hour_lies_in_one_day_and_one_month_of_every_zone(zone: str, quarter_hour: int) -> None:
     instant = at_us(quarter_hour * QUARTER_HOUR_US + 1)
     local = instant.astimezone(ZoneInfo(zone))
-    assert quarter_hour_date(quarter_hour, ZoneInfo(zone)) == local.date()
+    assert local_date(quarter_hour * QUARTER_HOUR_US, ZoneInfo(zone)) == local.date()
     start, end = month_bounds(f"{local:%Y-%m}", ZoneInfo(zone))
     assert start <= quarter_hour * QUARTER_HOUR_US
     assert (quarter_hour + 1) * QUARTER_HOUR_US <= end

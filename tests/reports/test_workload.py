@@ -107,3 +107,13 @@ def test_law_splitting_keeps_every_token(requests: list[Usage], orchestrator: in
     parts = split_portion(whole, Split(orchestrator, worker))
     for name in BUCKETS:
         assert sum(part.tokens.get(name, Fraction(0)) for part in parts) == counts[name]
+
+
+@pytest.mark.parametrize(("requests", "is_sized", "known"), [(None, True, None), (0, True, None), (4, False, 4)])
+def test_where_sizes_are_not_known_no_context_tier_is_reached(
+    requests: int | None, known: int | None, *, is_sized: bool
+) -> None:
+    found = portion_of({"uncached_input_tokens": 5_000_000, "records": 3}, requests, at=AT, is_sized=is_sized)
+    assert found.size == Usage(uncached_input_tokens=1)
+    assert found.requests == known
+    assert dict(found.tokens) == {"uncached_input_tokens": 5_000_000}

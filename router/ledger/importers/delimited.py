@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
+from typing import TextIO
 
 from router.errors import WrongUsage
 from router.ledger.importers.file import SourceFile
 
 DELIMITERS = ",;\t|"
 LONGEST_CELL = 4_000_000  # characters: exports of prompts have long ones
+LONGEST_LINE = 16_000_000  # characters of one line of text; a row may have several
 
 
 def delimiter_of(head: str) -> str:
@@ -47,7 +49,7 @@ def rows(file: SourceFile) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
 def _rows(file: SourceFile) -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(LONGEST_CELL)
     with file.text() as text:
-        reader = csv.reader(text, delimiter=delimiter_of(file.head), strict=True)
+        reader = csv.reader(_lines(text), delimiter=delimiter_of(file.head), strict=True)
         line = 0
         try:
             for cells in reader:
@@ -57,3 +59,11 @@ def _rows(file: SourceFile) -> Iterator[tuple[int, list[str]]]:
         except csv.Error as error:
             message = f"file {file.path}: the row that begins in line {line + 1} is not CSV: {error}"
             raise WrongUsage(f"{message}; nothing of the file is imported", hint="export it again, whole") from None
+
+
+def _lines(text: TextIO) -> Iterator[str]:
+    """Yield a table's lines; one without an end would be all of the file in memory."""
+    while line := text.readline(LONGEST_LINE):
+        if len(line) == LONGEST_LINE and line[-1] not in "\r\n":
+            raise csv.Error(f"a line is longer than {LONGEST_LINE:,} characters")
+        yield line

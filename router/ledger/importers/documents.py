@@ -19,7 +19,7 @@ LONGEST_LINE = 4_000_000
 """Characters: a record with its prompt and answer may be long; one that is longer is no record."""
 
 _PIECE = 1 << 18
-_LARGEST_ITEM = 64 << 20  # characters of one item of a document: a page of an API is a few million
+_LARGEST_ITEM = 32 << 20  # characters of one item of a document: a page of an API is a few million
 _SHOWN = 2_000
 _LONGEST_SIGN = 20  # characters: an escaped pair of surrogates has 12, a name like false 5
 _BLANKS = " \t\r\n"
@@ -173,7 +173,7 @@ class _Document:
     def _more(self) -> bool:
         """Read on; the longer the item, the more at once, so that an item is parsed few times."""
         rest = self._buffer[self._at :]
-        if len(rest) > _LARGEST_ITEM:
+        if len(rest) >= _LARGEST_ITEM:
             raise self._fault(f"an item is longer than {_LARGEST_ITEM:,} characters")
         self._line += self._buffer.count("\n", 0, self._at)
         piece = "" if self._ended else self._text.read(max(_PIECE, len(rest)))

@@ -85,8 +85,10 @@ class Reader:
 
     def _usage(self, values: Sequence[Sequence[Any]]) -> list[Counts | None]:
         thousands = self._options.thousands
+        if not self._counts:
+            return [None] * len(values[0])
         read = {column.field: counts(values[column.place], column.name, thousands) for column in self._counts}
-        if any(None in column for column in read.values()):
+        if not any(self._has_whole) or any(None in column for column in read.values()):
             rows = zip(*read.values(), strict=True)
             return [self._incomplete(dict(zip(read, row, strict=True))) for row in rows]
         return disjoint(read, len(values[0]), excludes=self._options.input_excludes_cache)
