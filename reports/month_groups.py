@@ -109,6 +109,9 @@ def group_of(by: str, reader: LedgerReader, period: Period, catalog: Catalog) ->
 
 def _unknown(by: str, documents: Mapping[str, Mapping[str, str]]) -> WrongUsage:
     keys = sorted({f"{TAG}{key}" for tags in documents.values() for key in tags})
+    if by.startswith(TAG) and not keys:
+        message = f"group: {by!r} does not exist; no call of the period has a tag"
+        return WrongUsage(message, hint=f"groups that exist: {', '.join(sorted(BY))}")
     return unknown_name("group", by, (*BY, *(keys or (f"{TAG}KEY",))))
 
 

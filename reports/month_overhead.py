@@ -45,9 +45,7 @@ def overhead_of(data: MonthRows) -> Overhead:
         *((kinds,) if len(kinds.rows) > 1 else ()),
         *((_tenants_table(data, spent, tenants),) if any(tenant is not None for tenant in tenants) else ()),
     )
-    unknown = kinds in tables and not data.knows_retries and any(row[2] is None for row in kinds.rows)
-    text = "what retries cost is not known apart: it is in the cost of the work and of the roles that were tried again"
-    return Overhead(tables, (*_notes(spent), *((Note("note", text),) if unknown else ())))
+    return Overhead(tables, _notes(spent))
 
 
 def _spent(data: MonthRows) -> Mapping[tuple[str, str | None], Fraction]:
@@ -56,10 +54,9 @@ def _spent(data: MonthRows) -> Mapping[tuple[str, str | None], Fraction]:
         ("role", "tenant"), lambda role, tenant: (role if role in OVERHEAD_ROLES else WORK, tenant)
     )
     found = dict(zip(labels.names, data.amounts(labels, "settled_shown"), strict=True))
-    if data.knows_retries:
-        for (kind, tenant), again in zip(labels.names, data.amounts(labels, "retried_shown"), strict=True):
-            found[kind, tenant] -= again
-            found[RETRIES, tenant] = found.get((RETRIES, tenant), Fraction(0)) + again
+    for (kind, tenant), again in zip(labels.names, data.amounts(labels, "retried_shown"), strict=True):
+        found[kind, tenant] -= again
+        found[RETRIES, tenant] = found.get((RETRIES, tenant), Fraction(0)) + again
     return found
 
 
@@ -77,11 +74,6 @@ def _attempts(data: MonthRows) -> Mapping[str, int]:
     return found
 
 
-def _known_kinds(data: MonthRows) -> tuple[str, ...]:
-    """Return the kinds whose cost the ledger knows apart."""
-    return tuple(kind for kind in KINDS if kind != RETRIES or data.knows_retries)
-
-
 def _doubtful(data: MonthRows) -> Mapping[str, bool]:
     """Return of each kind whether something of it may have no whole price; retries are of every role."""
     labels = data.rows.labels(("role",), lambda role: role if role in OVERHEAD_ROLES else WORK)
@@ -91,15 +83,15 @@ def _doubtful(data: MonthRows) -> Mapping[str, bool]:
 
 
 def _overhead_table(data: MonthRows, spent: Mapping[tuple[str, str | None], Fraction]) -> Table:
-    attempts, doubtful, known = _attempts(data), _doubtful(data), _known_kinds(data)
+    attempts, doubtful = _attempts(data), _doubtful(data)
     amounts = {kind: sum((value for (each, _), value in spent.items() if each == kind), Fraction(0)) for kind in KINDS}
     total, currency = sum(amounts.values(), Fraction(0)), data.exchange.currency
     rows: list[tuple[Cell, ...]] = [
         (
             title,
             attempts.get(kind, 0),
-            Money(amounts[kind], currency, doubtful[kind]) if kind in known else None,
-            amounts[kind] / total if total and kind in known else None,
+            Money(amounts[kind], currency, doubtful[kind]),
+            amounts[kind] / total if total else None,
         )
         for kind, title in KINDS.items()
         if amounts[kind] or attempts.get(kind)
@@ -118,7 +110,7 @@ def _overhead_table(data: MonthRows, spent: Mapping[tuple[str, str | None], Frac
 def _tenants_table(
     data: MonthRows, spent: Mapping[tuple[str, str | None], Fraction], tenants: Mapping[str | None, bool]
 ) -> Table:
-    kinds = _known_kinds(data)
+    kinds = tuple(KINDS)
     named = [tenant for tenant in tenants if tenant is not None]
     nobodys = sum((value for (_, tenant), value in spent.items() if tenant is None), Fraction(0))
     shares = _shares({tenant: spent.get((WORK, tenant), Fraction(0)) for tenant in named})

@@ -168,7 +168,12 @@ def _replaced(rows: Rows, work: _Repricing) -> Rows:
     )
     found = _with_amount(found, "settled", settled, paid_in)
     estimated = rows.hold("usage_estimated", bool)
+    # A call's later attempts keep their share of a row's cost.
+    before, again = _pico(rows, "settled"), _pico(rows, "retried_settled")
+    retried = [new * part // old if old else 0 for new, part, old in zip(settled, again, before, strict=True)]
     return found.with_sums(
+        retried_settled_micro=column_of([each // _MICRO for each in retried]),
+        retried_settled_pico=column_of([each % _MICRO for each in retried]),
         whole=whole,
         list_known=np.where(priced, known, 0),
         settled_known=np.where(paid, known, 0),
@@ -177,6 +182,12 @@ def _replaced(rows: Rows, work: _Repricing) -> Rows:
         cost_partial=np.where(priced & ~(work.whole[work.codes] & paid), known, 0),
         cost_unknown=np.where(rows.are("cost_status", None), 0, rows.sums["records"]) - np.where(priced, known, 0),
     )
+
+
+def _pico(rows: Rows, name: str) -> list[int]:
+    """Return an amount of each row in units of 1e-12."""
+    micro, pico = (rows.sums[f"{name}_{part}"].tolist() for part in ("micro", "pico"))
+    return [whole * _MICRO + rest for whole, rest in zip(micro, pico, strict=True)]
 
 
 def _with_amount(rows: Rows, name: str, pico: Whole, currencies: list[str | None]) -> Rows:

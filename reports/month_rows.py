@@ -103,11 +103,6 @@ class MonthRows:
                 found[labels.codes[row]] += self.exchange.convert(value, currencies[codes[row]], on)
         return found
 
-    @property
-    def knows_retries(self) -> bool:
-        """Whether the ledger says what second and later attempts of a call cost."""
-        return "retried_settled_micro" in self.rows.sums
-
     def where(self, flags: Flags) -> MonthRows:
         """Return the rows that are flagged, with their lines."""
         return replace(self, rows=self.rows.where(flags), lines=Labels(self.lines.codes[flags], self.lines.names))

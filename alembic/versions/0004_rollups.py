@@ -21,6 +21,7 @@ _SUMS = (
     *("calls", "succeeded", "usage_unknown", "cost_unknown", "reported", "timed", "streamed"),
     *("inference_timed", "network_timed", "state_timed"),
     *("unsettled", "unsettled_usd_micro", "unsettled_usd_pico"),
+    *("retried_settled_micro", "retried_settled_pico"),
     *("uncached_input_tokens", "cache_read_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens"),
     *("audio_input_tokens", "image_input_tokens", "plain_output_tokens", "reasoning_tokens"),
     *("audio_output_tokens", "image_output_tokens", "web_searches"),

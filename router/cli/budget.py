@@ -60,6 +60,7 @@ def set_budget(
     from router.cli.output import say
     from router.errors import WrongUsage
     from router.ledger import default_url, open_ledger
+    from router.ledger.rates import fx_of
     from router.ledger.reader import instant_us
     from router.ledger.records import Amount, BudgetRow
     from router.settings_file import load_settings
@@ -74,8 +75,13 @@ def set_budget(
         raise WrongUsage(message, hint="router budget remove takes a budget away")
     value = Decimal(amount.numerator) / Decimal(amount.denominator)
     row = BudgetRow(scope, name, Amount(currency_of(words[-1]), value), instant_us(datetime.now(UTC)))
-    with open_ledger(default_url(load_settings())) as ledger:
+    settings = load_settings()
+    with open_ledger(default_url(settings)) as ledger:
         replaced = ledger.set_budget(row)
+        pairs = fx_of(settings, ledger.reader).pairs
+    currency = row.amount.currency
+    if currency != "USD" and not any(currency in pair for pair in pairs):
+        say(f"warning: no exchange rate of {currency} is known; router fx set USD/{currency}=RATE gives one")
     said = "in the place of the one before" if replaced else "new"
     say(f"budget {' '.join(filter(None, (scope, name)))}: {value} {row.amount.currency} a month, {said}")
 
@@ -185,6 +191,8 @@ def _which(words: list[str]) -> tuple[BudgetScope, str]:
     if scope == "all" and names:
         message = f"budget: scope all has no name, and {names[0][:60]!r} is given"
         raise WrongUsage(message, hint="router budget set all 500 USD")
+    if names == [""]:
+        raise WrongUsage(f"budget: the name of scope {scope} is empty", hint=f"router budget set {scope} NAME 500 USD")
     if scope != "all" and (len(names) != 1 or not names[0].strip()):
         message = f"budget: scope {scope} needs one name, and {len(names)} are given"
         raise WrongUsage(message, hint=f"for instance: router budget set {scope} NAME 500 USD")

@@ -63,6 +63,8 @@ def trace(
 
     settings = load_settings()
     at = None if start is None else _instant(start)
+    catalog = catalog_of(settings)
+    options.require_list(price_list, catalog)
     found = inspect_file(file)
     trace_format(found)  # before a ledger is made for a file that is none
 
@@ -72,7 +74,7 @@ def trace(
             found,
             model=settings.aliases.get(model, model),
             start=at,
-            catalog=catalog_of(settings),
+            catalog=catalog,
             price_list=price_list,
             configuration=configuration,
             prefix_cache=prefix_cache,
@@ -200,6 +202,7 @@ def _import_source(
     # Every file is read through before the first is written: a later one that cannot be read stops none half-way.
     origins = {argument: origin_of(source, argument, how, stated.encoding) for argument in files}
     catalog = catalog_of(settings)
+    options.require_list(booking.price_list, catalog)
 
     def one(ledger: Ledger | None, argument: str, watch: Watch) -> ImportResult:
         origin = origins[argument]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import tzinfo
 
-    from pricing import Terms
+    from pricing import Catalog, Terms
     from router.ledger.importers.booking import Booking
     from router.ledger.importers.source import ReadOptions
     from router.settings import EndpointSettings, Settings
@@ -151,6 +151,23 @@ def booking_of(stated: Stated, source: str, settings: Settings) -> Booking:
         tenant=stated.tenant,
         model_map=names,
     )
+
+
+def require_list(price_list: str, catalog: Catalog) -> None:
+    """Refuse a price list that does not exist, as every other command does.
+
+    Args:
+        price_list: the list's name, or "vendor".
+        catalog: has the lists.
+
+    Raises:
+        WrongUsage: there is no such list; those that exist are listed.
+    """
+    from router.errors import unknown_name
+
+    lists = (*catalog.lists, "vendor")
+    if price_list not in lists:
+        raise unknown_name("price list", price_list, lists)
 
 
 def _terms(endpoint: EndpointSettings) -> Iterator[tuple[int, Terms]]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Self
 
-from router.cli.output import say
+from router.cli.output import one_line, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from router.ledger.importers.tally import ImportResult
 
 _SHOWN = 10
+_LONGEST_SHOWN = 120  # characters of a model's name
 
 
 class Bar:
@@ -50,17 +52,28 @@ class Bar:
 def say_rest(result: ImportResult) -> None:
     """Say on stderr which lines were rejected and which models have no price."""
     for rejected in result.rejected[:_SHOWN]:
-        say(f"rejected: line {rejected.line}: {rejected.reason}")
+        say(f"rejected: line {rejected.line}: {one_line(rejected.reason)}")
     if result.rejected_rows > _SHOWN:
         say(f"rejected: {result.rejected_rows - _SHOWN:,} further lines")
     if result.rejects_file is not None:
         say(f"rejected lines are in {result.rejects_file}")
     for name, rows in list(result.unpriced_models.items())[:_SHOWN]:
-        say(f"unpriced: {name}: {rows:,} rows; --model-map {name}=MODEL says what it is, --list where it was bought")
+        shown = _cut(name)
+        mapped = quote(f"{shown}=MODEL")
+        say(f"unpriced: {shown}: {rows:,} rows; --model-map {mapped} says what it is, --list where it was bought")
     if len(result.unpriced_models) > _SHOWN:
         say(f"unpriced: {len(result.unpriced_models) - _SHOWN:,} further models")
     if result.differing:
         say(f"warning: {result.differing:,} rows are there already with other counts; the ledger keeps what it has")
+    if result.format == "generic" and result.rows > result.usage_unknown:
+        for side, tokens in (("input", result.input_tokens), ("output", result.output_tokens)):
+            if not tokens:
+                say(f"warning: no row has {side} tokens; a column of another name is --column {side}_tokens=COLUMN")
+
+
+def _cut(name: str) -> str:
+    shown = one_line(name)
+    return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[: _LONGEST_SHOWN - 1]}…"
 
 
 def line_of(result: ImportResult, *, dry_run: bool) -> str:

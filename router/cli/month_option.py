@@ -109,8 +109,11 @@ def period_of(
     if until is not None and since is None:
         raise WrongUsage("--until: not allowed without --since", hint=f"--since 2026-10-01 --until {until[:60]}")
     if since is not None:
-        end = now.astimezone(zone).date() if until is None else day_of(until, "--until")
-        return days_between(day_of(since, "--since"), end, zone)
+        first, today = day_of(since, "--since"), now.astimezone(zone).date()
+        if until is None and first > today:
+            message = f"--since: {first} is in the future; without --until, today ({today}) or a day before it is allowed"
+            raise WrongUsage(message, hint=f"--since {today}")
+        return days_between(first, today if until is None else day_of(until, "--until"), zone)
     return named_month(month, zone, now) if last is None else last_days(last, zone, now)
 
 

@@ -65,10 +65,30 @@ def write_whole(path: Path, text: str, option: str = "--output") -> None:
         file.write(text.encode())
 
 
+_NEAREST = {"−": "-", "–": "-", "—": "-", "≥": ">", "≤": "<", "…": ".", "×": "x", "→": ">", "·": ".", "\xa0": " "}
+"""What stands for a sign of ours, as wide, where an encoding lacks it: a loss of 5 must not read "?5"."""
+
+
 def printable_on(stream: TextIO, text: str) -> str:
-    """Return the text as the stream's encoding can write it: a character it does not have becomes `?`."""
+    """Return the text as the stream's encoding can write it: a character it does not have becomes its nearest or `?`."""
     encoding = stream.encoding or "utf-8"
-    return text.encode(encoding, errors="replace").decode(encoding)
+    try:
+        return text.encode(encoding).decode(encoding)
+    except UnicodeEncodeError:
+        lacking = {ord(sign): near for sign, near in _NEAREST.items() if not _has(encoding, sign)}
+        return text.translate(lacking).encode(encoding, errors="replace").decode(encoding)
+
+
+def _has(encoding: str, sign: str) -> bool:
+    try:
+        return bool(sign.encode(encoding))
+    except UnicodeEncodeError:
+        return False
+
+
+def one_line(text: str) -> str:
+    """Return the text of others on one line, with what a terminal would act on made visible as `?`."""
+    return "".join(sign if sign.isprintable() else "?" for sign in text)
 
 
 def put(text: str, *, is_json: bool = False) -> None:
@@ -97,9 +117,14 @@ def put(text: str, *, is_json: bool = False) -> None:
 
 
 def say(text: str) -> None:
-    """Write a line of talk to standard error; where that cannot be written, it is dropped."""
+    """Write talk to standard error; where that cannot be written, it is dropped.
+
+    Args:
+        text: one line or several; what of it a terminal would act on is shown as `?`.
+    """
+    shown = "\n".join(one_line(line.expandtabs()) for line in text.split("\n"))
     try:
-        sys.stderr.write(f"{printable_on(sys.stderr, text)}\n")
+        sys.stderr.write(f"{printable_on(sys.stderr, shown)}\n")
         sys.stderr.flush()
     except OSError:
         abandon(sys.stderr)

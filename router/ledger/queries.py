@@ -40,6 +40,7 @@ _CONDITIONS = {
     "network_timed": attempts.c.network_us.is_not(None),
     "state_timed": attempts.c.state_us.is_not(None),
 }
+_RETRIED = attempts.c.number > 1
 _UNSETTLED = sa.or_(attempts.c.status == "started", attempts.c.possibly_billed)
 
 
@@ -73,6 +74,8 @@ def attempt_groups(start_us: int, end_us: int, by: Sequence[str]) -> sa.Select[*
         "unsettled": _count_of(_UNSETTLED),
         "unsettled_usd_micro": sa.func.sum(sa.case((_UNSETTLED, attempts.c.reserved_usd_micro), else_=0)),
         "unsettled_usd_pico": sa.func.sum(sa.case((_UNSETTLED, attempts.c.reserved_usd_pico), else_=0)),
+        "retried_settled_micro": sa.func.sum(sa.case((_RETRIED, attempts.c.settled_micro), else_=0)),
+        "retried_settled_pico": sa.func.sum(sa.case((_RETRIED, attempts.c.settled_pico), else_=0)),
         **{name: sa.func.sum(attempts.c[name]) for name in SUMMED},
     }
     query = sa.select(*columns, *(sums[name].label(f"sum_{name}") for name in SUM_NAMES))

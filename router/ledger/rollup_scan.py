@@ -153,6 +153,8 @@ def _by_digests(dialect_name: str) -> sa.Select[*tuple[Any, ...]]:
         "unsettled": zero,
         "unsettled_usd_micro": _sum(table.reserved_usd_micro),
         "unsettled_usd_pico": _sum(table.reserved_usd_pico),
+        "retried_settled_micro": _sum(sa.case((table.number > 1, table.settled_micro))),
+        "retried_settled_pico": _sum(sa.case((table.number > 1, table.settled_pico))),
         "calls": _sum(sa.case((table.number == 1, 1), else_=0)),
         # COUNT of a column leaves NULLs out, at half the cost of a CASE.
         "usage_unknown": rows - sa.func.count(table[BUCKETS[0]]),

@@ -59,6 +59,7 @@ SUM_NAMES = (
     *("records", "attempts", "requests", "requests_unknown"),
     *COUNTED,
     *("unsettled", "unsettled_usd_micro", "unsettled_usd_pico"),
+    *("retried_settled_micro", "retried_settled_pico"),
     *SUMMED,
 )
 """The sums of every group, all whole numbers.
@@ -76,6 +77,7 @@ SUM_NAMES = (
     inference_timed, network_timed, state_timed   attempts with that time (those `inference_us` … sum)
     unsettled           attempts possibly billed: ended without usage after the request was sent, or never ended at all
     unsettled_usd_*     what was reserved for those
+    retried_settled_*   settled cost of attempts that are a call's second or a later one, part of `settled_*`
     *_tokens, web_searches   usage by bucket, over records whose usage is known
     cost_*, settled_*   list and settled cost: `pricing.money.join_amount(micro, pico)`, in the group's currency, so
                         group by `cost_currency` or `settled_currency` where there may be several

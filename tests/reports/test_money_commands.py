@@ -168,3 +168,10 @@ def test_wrong_use_is_one_line_with_a_hint(router: Run) -> None:
         assert (found, out) == (code, "")
         assert err.startswith(f"error: {message}"), err
         assert [text.partition(":")[0] for text in err.splitlines()] == ["error", "hint"]
+
+
+def test_a_budget_that_nothing_could_be_held_against_is_said_to_be(router: Run) -> None:
+    code, _, err = router("budget set all 5 ZWL")
+    assert code == 0
+    assert err.startswith("warning: no exchange rate of ZWL is known; router fx set USD/ZWL=RATE gives one\n")
+    assert router("budget set all 5 EUR")[2].startswith("budget all: 5 EUR a month")

@@ -72,6 +72,8 @@ def test_lines_by_a_tag_and_prices_of_another_day() -> None:
         ("--since 2026-10-01 --last 7d", "--since: not allowed beside --last"),
         ("--until 2026-10-01", "--until: not allowed without --since"),
         ("--since 2026-10-32", "--since: '2026-10-32' is not allowed"),
+        ("--since 2999-01-01", "--since: 2999-01-01 is in the future; without --until, today ("),
+        ("--by tag:team", "group: 'tag:team' does not exist; no call of the period has a tag"),
         ("--since 2026-10-02 --until 2026-10-01", "period: 2026-10-01 is before 2026-10-02"),
         ("--since 2999-01-01 --until 2999-01-02", "period: 2999-01-01 to 2999-01-02 (UTC) is in the future"),
         ("--last week", "--last: 'week' is not allowed"),

@@ -183,3 +183,40 @@ def test_a_packed_file_is_read_and_an_import_taken_back(router: Run, tmp_path: P
     assert router("undo", "calls.csv.gz") == (0, "calls.csv.gz: 3 rows taken back\n", "")
     assert router("list")[1] == "no import is on record\n"
     assert router("generic", "calls.csv.gz", *COLUMNS)[1].startswith("3 requests: 3 added")
+
+
+def test_a_file_without_a_column_of_tokens_has_an_unknown_cost_and_not_0(router: Run, tmp_path: Path) -> None:
+    (tmp_path / "usage.csv").write_text("started,model,prompt_tokens\n2026-10-01T00:00:00Z,gpt-4.1,1000\n")
+    code, out, _ = router("generic", "usage.csv")
+    assert code == 0
+    assert "list cost – (1 unpriced); 1 rows without usage" in out
+
+
+def test_tokens_of_which_one_column_is_not_found_are_said_to_be_missing(router: Run, tmp_path: Path) -> None:
+    (tmp_path / "usage.csv").write_text("started,model,input_tokens,completion\n2026-10-01T00:00:00Z,gpt-4.1,1000,9\n")
+    code, out, err = router("generic", "usage.csv")
+    assert (code, "list cost USD 0.002;" in out) == (0, True)
+    assert err == "warning: no row has output tokens; a column of another name is --column output_tokens=COLUMN\n"
+    code, out, err = router("generic", "usage.csv", "--column", "output_tokens=completion", "--endpoint", "other")
+    assert (code, err) == (0, "")
+
+
+@pytest.mark.parametrize("name", ["gpt\n-4", "\x1b[31mgpt", "\u202egpt", "\x9bgpt", "x" * 5_000, "a b;$(id)"])
+def test_a_name_of_the_file_is_shown_on_one_line_that_no_terminal_acts_on(
+    router: Run, tmp_path: Path, name: str
+) -> None:
+    row = json.dumps({"started": "2026-10-01T00:00:00Z", "model": name, "input_tokens": 1, "output_tokens": 1})
+    (tmp_path / "odd.jsonl").write_text(row + "\n")
+    code, _, err = router("generic", "odd.jsonl")
+    (line,) = err.splitlines()
+    assert code == 0
+    assert line.isprintable()
+    assert len(line) < 400
+    assert "$(id)" not in line or "--model-map 'a b;$(id)=MODEL'" in line  # to be copied into a shell
+
+
+@pytest.mark.parametrize("arguments", [("generic", "calls.csv", *COLUMNS), ("trace", "t.jsonl", "--model", "gpt-4.1")])
+def test_a_price_list_that_does_not_exist_is_wrong_usage(router: Run, arguments: tuple[str, ...]) -> None:
+    code, out, err = router(*arguments, "--list", "nolist")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: price list: 'nolist' does not exist\nhint: price lists that exist: ")

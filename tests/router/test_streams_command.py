@@ -16,7 +16,7 @@ import pytest
 
 from router.cli import main
 from router.cli.amounts import rate_of
-from router.cli.output import printable_on
+from router.cli.output import printable_on, say
 from router.endpoints.sandbox import Fault, Sandbox, SandboxThread
 from router.ledger import open_ledger
 
@@ -305,3 +305,17 @@ def test_a_link_that_leads_in_a_circle_is_one_line(shell: Shell, tmp_path: Path)
 def test_what_a_stream_cannot_write_becomes_a_question_mark() -> None:
     with Path(os.devnull).open("w", encoding="ascii") as narrow:
         assert printable_on(narrow, "né \udcff") == "n? ?"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1", "gbk"])
+def test_a_minus_and_a_lower_bound_keep_their_meaning_where_the_stream_lacks_the_sign(encoding: str) -> None:
+    with Path(os.devnull).open("w", encoding=encoding) as narrow:
+        for text in ("−69.4 %", "≥ 5.00", "–"):
+            shown = printable_on(narrow, text)
+            assert len(shown) == len(text)
+            assert shown[0] in "−-≥>–"  # never "?"
+
+
+def test_what_is_said_of_others_words_never_steers_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    say("error: file a\x1b[2Jb\u202ec\x9b.csv\nhint: a second line stays one")
+    assert capsys.readouterr().err == "error: file a?[2Jb?c?.csv\nhint: a second line stays one\n"

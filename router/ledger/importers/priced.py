@@ -152,8 +152,8 @@ def _count(found: PricedRequests, tally: Tally) -> None:
         if unpriced:
             tally.unpriced += unpriced
             _name_unpriced(found, mine, group, tally)
-        if group.prices is not None:
-            priced = mine & (status != _UNKNOWN)
+        priced = mine & (status != _UNKNOWN)
+        if group.prices is not None and priced.any():  # of rows that all have no usage the cost is unknown, not 0
             sums = (int(column[priced].sum()) for column in (found.costs.cost_micro, found.costs.cost_pico))
             tally.cost(group.prices.currency, *sums)
 

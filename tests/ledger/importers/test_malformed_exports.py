@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from router.errors import WrongUsage
 from router.ledger import Ledger
+from router.ledger.importers.file import inspect_file
 from router.ledger.importers.record import Record, Rejected
 from router.ledger.importers.tally import ImportResult
 
@@ -214,3 +216,14 @@ def _places(value: Any) -> list[tuple[Any, Any]]:
             if isinstance(each[key], dict | list):
                 waiting.append(each[key])
     return places
+
+
+@pytest.mark.parametrize("kind", ["table", "document"])
+def test_a_file_that_is_one_endless_line_is_refused_in_little_memory(write: Write, kind: str) -> None:
+    head = b"started,model\n" if kind == "table" else b"[1"
+    path = write(head + b"1" * 80_000_000)
+    tracemalloc.start()
+    with pytest.raises(WrongUsage, match=r"is longer than [\d,]+ characters; nothing of the file is imported"):
+        inspect_file(path)
+    assert tracemalloc.get_traced_memory()[1] < 120_000_000
+    tracemalloc.stop()
