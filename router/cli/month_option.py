@@ -111,7 +111,7 @@ def period_of(
     if since is not None:
         first, today = day_of(since, "--since"), now.astimezone(zone).date()
         if until is None and first > today:
-            message = f"--since: {first} is in the future; without --until, today ({today}) or a day before it is allowed"
+            message = f"--since: {first} is in the future; without --until, a day up to today ({today}) is allowed"
             raise WrongUsage(message, hint=f"--since {today}")
         return days_between(first, today if until is None else day_of(until, "--until"), zone)
     return named_month(month, zone, now) if last is None else last_days(last, zone, now)

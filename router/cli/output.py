@@ -70,7 +70,7 @@ _NEAREST = {"−": "-", "–": "-", "—": "-", "≥": ">", "≤": "<", "…": "
 
 
 def printable_on(stream: TextIO, text: str) -> str:
-    """Return the text as the stream's encoding can write it: a character it does not have becomes its nearest or `?`."""
+    """Return the text as the stream's encoding can write it: what it lacks becomes the nearest sign, or `?`."""
     encoding = stream.encoding or "utf-8"
     try:
         return text.encode(encoding).decode(encoding)

@@ -144,7 +144,7 @@ def test_a_file_of_another_format_names_it(router: Run, tmp_path: Path) -> None:
         (("generic", "calls.csv", "-z", "Mars/Olympus"), "Mars/Olympus"),
         (("generic", "postgresql://me:secret@host/db"), r"source generic: postgresql://me:***@host/db is a URL"),
         (("generic", "calls.csv", "--encoding", "klingon"), "--encoding: 'klingon' does not exist"),
-        (("generic", "calls.csv", *COLUMNS, "--list", "opanai"), "'opanai' does not exist; did you mean 'openai'?"),
+        (("generic", "calls.csv", *COLUMNS, "--list", "opanai"), "'opanai' does not exist; did you mean openai?"),
         (("undo", "calls.csv"), "import: 'calls.csv' is not on record"),
     ],
 )
