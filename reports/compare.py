@@ -156,6 +156,9 @@ def _configuration(name: str, settings: Settings, catalog: Catalog) -> Configura
         model = catalog.find(settings.aliases.get(name, name))
     except UnknownModel:
         models = {model for price_list in catalog.lists for model in catalog.models(price_list)}
+        if name == AS_BILLED:
+            message = f"configuration: {AS_BILLED!r} is what the ledger has on record, and cannot be priced again"
+            raise WrongUsage(message, hint="router compare and router diff hold it beside others") from None
         known = {AS_BILLED, *settings.configurations, *settings.aliases, *models}
         message = str(unknown_name("configuration", name, known))
         named = ", ".join(sorted(settings.configurations))

@@ -57,7 +57,7 @@ class Side:
         total: the sum of the lines; a lower bound where something has no price; None: unknown.
         calls: attempts in it.
         notes: what must be said about it.
-        rows_counted, rows_unpriced: rows of the ledger in it, and those left out for want of usage.
+        rows_counted, rows_unpriced: rows of the ledger in it, and those left out for want of usage or a price.
         is_billed: whether it is on record. What that leaves out are single attempts, so that changes are still worth
             seeing; what a re-priced side leaves out is a whole component of a model, and no change is worked out.
     """
@@ -116,7 +116,7 @@ def side_on_record(reader: LedgerReader, month: Period, by: str, exchange: Excha
         calls=Fraction(sum(group.requests for group in groups)),
         notes=(*_left_out(name, unknown, "usage"), *_left_out(name, partial, "whole price")),
         rows_counted=sum(group.records for group in groups),
-        rows_unpriced=unknown,
+        rows_unpriced=unknown + sum(each.records - each.sums["usage_unknown"] for each in groups if not each.is_whole),
     )
 
 

@@ -6,6 +6,7 @@ fails, the old one stays and nothing is left beside it.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,12 +34,11 @@ def replaced_file(path: Path, option: str = "--output") -> Iterator[IO[bytes]]:
             with path.open("wb") as file:
                 yield file
         else:
-            with _beside(path.resolve()) as file:
+            with _beside(_resolved(path)) as file:
                 yield file
-    except (OSError, RuntimeError) as error:  # the latter: links that lead in a circle
-        reason = getattr(error, "strerror", None) or "its links lead in a circle"
+    except OSError as error:
         hint = "free some space, or name a file in another folder"
-        raise RouterError(f"{option}: {str(path)[:200]!r} cannot be written: {reason}", hint=hint) from error
+        raise RouterError(f"{option}: {str(path)[:200]!r} cannot be written: {error.strerror}", hint=hint) from error
 
 
 def require_folder(path: Path, option: str) -> None:
@@ -57,6 +57,13 @@ def require_folder(path: Path, option: str) -> None:
         raise WrongUsage(f"{option}: folder {str(path.parent)!r} does not exist", hint="make it, or name another")
     if path.is_dir():
         raise WrongUsage(f"{option}: {str(path)!r} is a folder; a file is allowed", hint=f"{path}/report.txt")
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except RuntimeError as error:
+        raise OSError(errno.ELOOP, "its links lead in a circle") from error
 
 
 @contextmanager

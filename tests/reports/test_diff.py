@@ -202,3 +202,11 @@ def test_law_the_lines_add_up_to_the_change(past: dict[str | None, Line], new: d
     total = table.total_of("change")
     assert isinstance(total, Money)
     assert sum((cell.value for cell in cells), Fraction(0)) == total.value == change_of(one, other)
+
+
+def test_the_footer_counts_what_has_no_price_on_either_side(tmp_path: Path, catalog: Catalog, router: Router) -> None:
+    with open_ledger(f"sqlite:///{tmp_path}/ledger.db") as ledger:
+        tokens = Usage(uncached_input_tokens=M)
+        write(ledger, catalog, *(Scene(at=OCTOBER, usage=tokens, served="a-model-of-no-list") for _ in range(3)))
+    _, out, _ = router("2026-09", "2026-10")
+    assert "rows unpriced, past and new: 0 and 3" in out

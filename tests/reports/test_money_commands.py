@@ -175,3 +175,10 @@ def test_a_budget_that_nothing_could_be_held_against_is_said_to_be(router: Run) 
     assert code == 0
     assert err.startswith("warning: no exchange rate of ZWL is known; router fx set USD/ZWL=RATE gives one\n")
     assert router("budget set all 5 EUR")[2].startswith("budget all: 5 EUR a month")
+
+
+def test_what_is_on_record_is_no_configuration_to_switch_to(router: Run) -> None:
+    code, out, err = router("roi --baseline as-billed --configuration hybrid")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: configuration: 'as-billed' is what the ledger has on record, and cannot be priced")
+    assert "did you mean" not in err

@@ -180,8 +180,8 @@ def test_days_are_held_against_as_many_before() -> None:
     assert period_before(week, NOW).name == "2026-09-28 to 2026-10-04"
 
 
-# From 2012 on: until 2011 clocks in Newfoundland went back at 00:01, so that a minute of a day lay before the end of the
-# day before it (IANA tz database), and days were no spans.
+# From 2012 on: until 2011 clocks in Newfoundland went back at 00:01, so that a minute of a day lay before the end of
+# the day before it (IANA tz database), and days were no spans.
 @given(st.sampled_from(ZONES), st.integers(2012 * 12, 2040 * 12), st.booleans())
 def test_law_parts_of_days_partition_a_month(zone: str, number: int, hours: bool) -> None:  # noqa: FBT001
     month = named_month(f"{number // 12}-{number % 12 + 1:02}", ZoneInfo(zone), NOW)
