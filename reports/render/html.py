@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 MOST_OPEN = 40
 """Rows of a table that stand open; a longer one is folded under its heading."""
 
+MOST_ROWS = 250
+"""Rows of a table that are written; what is left out is said beneath, and the total is of all of them."""
+
 HALF = 500
 """Pixels that a table may take to stand beside another."""
 
@@ -82,6 +85,8 @@ class Grid:
         blocks: the blocks.
         is_long: whether it is folded, so that what stands below it is found.
         is_wide: whether it needs the page's whole width.
+        rows: how many rows it has.
+        written: how many of them are written.
     """
 
     name: str
@@ -90,6 +95,8 @@ class Grid:
     blocks: tuple[Block, ...]
     is_long: bool
     is_wide: bool
+    rows: int
+    written: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +184,13 @@ def _open_tables(page: Page) -> set[str]:
 
 
 def _grid(table: Table, key: str) -> Grid:
+    rows = len(table.rows)
+    table = replace(table, rows=table.rows[:MOST_ROWS])
     cut = sections(table) or sections(replace(table, panels=()))  # a table without panels to show is behind a chart
     blocks = tuple(_block(each, table) for each in cut)
     is_wide = len(blocks) > 2 or any(_width(block) > HALF for block in blocks)
-    return Grid(table.name, printable(table.title), key, blocks, len(table.rows) > MOST_OPEN, is_wide)
+    title, is_long = printable(table.title), rows > MOST_OPEN
+    return Grid(table.name, title, key, blocks, is_long, is_wide, rows, len(table.rows))
 
 
 def _block(section: Section, table: Table) -> Block:

@@ -235,6 +235,18 @@ def test_two_reports_are_one_document(catalog: Catalog) -> None:
     assert len(html.encode()) < 200_000
 
 
+def test_of_a_very_long_table_the_first_rows_are_written_and_the_rest_is_said() -> None:
+    columns = (Column("tenant", "Tenant", "text"), Column("calls", "Calls", "count"))
+    rows = tuple((f"tenant-{number:04}", number) for number in range(1_200))
+    page = Page("month", "Title", (), (Table("lines", "By tenant", columns, rows, ("total", 719_400)),), (), ())
+    html = render(page, "html")
+    assert ("tenant-0249" in html, "tenant-0250" in html) == (True, False)
+    assert "The first 250 of 1,200 rows; all of them are in the report as JSON or CSV." in html
+    assert 'data-value="719400">719,400<' in html
+    short = replace(page, tables=(replace(page.tables[0], rows=rows[:250]),))
+    assert "The first" not in render(short, "html")
+
+
 def test_cards_are_cells_of_the_page() -> None:
     columns = (
         Column("measure", "Measure", "text"),
