@@ -92,6 +92,7 @@ class RowMaker:
             **self._sold(found),
             **self._told(found.columns),
             **_used(found),
+            "possibly_billed": _possibly_billed(found),
             **_costs(found, self._booking),
         }
         rows = sorted(zip(*columns.values(), strict=False), key=_ID)  # by id: an index is filled in its own order
@@ -150,7 +151,6 @@ def _constants(import_id: str, endpoint: str) -> Columns:
         "import_id": repeat(import_id),
         "endpoint": repeat(endpoint),
         "queue_us": repeat(0),
-        "possibly_billed": repeat(False),  # noqa: FBT003 - a column of it
     }
 
 
@@ -182,6 +182,12 @@ def _used(found: PricedRequests) -> Columns:
         for column in columns.values():
             _empty(column, unknown)
     return dict(columns)
+
+
+def _possibly_billed(found: PricedRequests) -> list[bool]:
+    """Return whether a request was sent, ran out of time, and nobody knows what it used."""
+    statuses = found.columns["status"]
+    return [status == "timed_out" and not known for status, known in zip(statuses, found.known.tolist(), strict=True)]
 
 
 def _empty(column: list[Any], rows: Sequence[int]) -> None:

@@ -121,6 +121,16 @@ def test_a_row_is_what_the_ledger_makes_of_the_same_attempt(
     assert {name: made.get(name) for name in stored} == stored
 
 
+def test_a_request_that_ran_out_of_time_with_unknown_usage_is_possibly_billed(ledger: Ledger, put: Import) -> None:
+    put([_record(0), _record(1, status="timed_out"), _record(2, status="timed_out", counts=None)])
+    assert [row["possibly_billed"] for row in sorted(_stored(ledger), key=lambda row: row["started_us"])] == [
+        False,
+        False,
+        True,
+    ]
+    assert ledger.reader.usage_groups(*ALL)[0].sums["unsettled"] == 1
+
+
 @BOTH
 def test_what_a_record_says_is_in_the_ledger(ledger: Ledger, put: Import) -> None:
     put([FULL], tenant="everybody", task_class="chat")
