@@ -17,8 +17,8 @@ help: ## list the targets
 demo: $(READY) ## route tasks and a swarm through a stand-in server, then show the receipts and reports
 	@$(BIN)/router demo
 
-test: $(READY) ## run the tests
-	$(BIN)/pytest -q
+test: $(READY) ## run the tests, on all cores
+	$(BIN)/pytest -q --numprocesses auto --dist worksteal
 
 check: $(READY) ## lint, format, types, import contracts, documents
 	$(BIN)/ruff check .
