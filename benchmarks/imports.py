@@ -99,7 +99,7 @@ def calls(rows: int, totals: Totals) -> Iterator[dict[str, Any]]:
     for number in range(rows):
         at = START + timedelta(milliseconds=number * step_ms + drawn.randrange(step_ms))
         model = drawn.choice(list(PRICES))
-        size, made = int(drawn.paretovariate(1.1) * 300), int(drawn.paretovariate(1.3) * 60)
+        size, made = min(int(drawn.paretovariate(1.1) * 300), 10**6), int(drawn.paretovariate(1.3) * 60)
         cached = drawn.choice((0, 0, size // 2))
         for place, count in enumerate((size - cached, cached, made)):
             tokens[model][place] += count
@@ -119,7 +119,7 @@ def requests(rows: int, totals: Totals) -> Iterator[dict[str, Any]]:
     """Yield requests of a trace as Mooncake's are, and add them up as gpt-4.1's."""
     drawn = random.Random(2)
     for number in range(rows):
-        size, made = int(drawn.paretovariate(1.2) * 2_000), int(drawn.paretovariate(1.3) * 60)
+        size, made = min(int(drawn.paretovariate(1.2) * 2_000), 10**6), int(drawn.paretovariate(1.3) * 60)
         blocks = [drawn.randrange(50_000) for _ in range(min(size // 512 + 1, 24))]
         totals.input += size
         totals.output += made
