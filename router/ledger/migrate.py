@@ -26,7 +26,7 @@ REVISIONS = ("0001", "0002", "0003", "0004")
 HEAD = REVISIONS[-1]
 # Not alembic's default name: the database may be shared with an application that migrates itself.
 VERSION_TABLE = "router_version"
-_ADVISORY_LOCK = 0x6661726562  # "fareb"; any constant of our own
+ADVISORY_LOCK = 0x6661726562  # "fareb"; any constant of our own
 
 
 def upgrade(engine: sa.Engine) -> None:
@@ -41,7 +41,7 @@ def upgrade(engine: sa.Engine) -> None:
             return
     with database_errors(engine, "set up"), for_writing(engine).begin() as connection:
         if connection.dialect.name == "postgresql":
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(ADVISORY_LOCK)))
         if _revision(connection) != HEAD:
             _run_migrations(connection)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import os
 import subprocess
 import sys
@@ -20,10 +19,7 @@ from router.endpoints.sandbox import Fault, Sandbox
 from router.errors import EndpointError
 from router.settings import EndpointSettings
 
-pytestmark = [
-    pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="litellm is not installed"),
-    pytest.mark.filterwarnings("ignore"),  # litellm's own
-]
+pytestmark = pytest.mark.filterwarnings("ignore")  # litellm's own
 KEY = "sk-planted-0123456789abcdef"
 MESSAGES = ({"role": "user", "content": "Summarise the harbour report."},)
 FAULTS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
@@ -18,7 +19,7 @@ from pricing import load_catalog
 from router.errors import LedgerError
 from router.ledger import Ledger, open_ledger
 from router.ledger.database import for_writing, make_engine, parse_url
-from router.ledger.migrate import HEAD, VERSION_TABLE, upgrade
+from router.ledger.migrate import ADVISORY_LOCK, HEAD, VERSION_TABLE, upgrade
 from router.ledger.prune import prune
 from router.ledger.reader import instant_at
 from router.ledger.records import Import, ImportedAttempt
@@ -96,6 +97,26 @@ for _ in range(16):
 os.close(start)
 print([os.waitpid(child, 0)[1] for child in children])
 """
+
+
+def test_an_upgrade_waits_for_the_one_that_has_begun(postgres_url: str) -> None:
+    engine = make_engine(parse_url(postgres_url))
+    opened: list[str] = []
+
+    def open_it() -> None:
+        open_ledger(postgres_url).close()
+        opened.append(HEAD)
+
+    opening = threading.Thread(target=open_it)
+    with engine.connect() as connection:
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(ADVISORY_LOCK)))
+        opening.start()
+        _wait_for_a_waiter(connection)
+        assert (opened, sa.inspect(engine).get_table_names()) == ([], [])
+        connection.rollback()
+    opening.join(60)
+    assert opened == [HEAD]
+    engine.dispose()
 
 
 def test_sixteen_processes_open_the_same_fresh_database_at_once(postgres_url: str, administer: Administer) -> None:
@@ -304,7 +325,6 @@ def test_a_connection_lost_within_a_statement_is_one_line(
     ],
 )
 def test_a_server_that_cannot_be_reached_is_one_line_without_a_secret(url: str, message: str) -> None:
-    pytest.importorskip("psycopg", reason="psycopg is not installed")
     error = failure(lambda: open_ledger(url))
     assert message in str(error)
     assert error.hint
@@ -319,29 +339,35 @@ def test_a_database_that_is_not_there_is_one_line(postgres_url: str) -> None:
 # ---- several at once
 
 
-def test_transactions_with_the_same_rows_in_other_orders_never_block_each_other(postgres_ledger_url: str) -> None:
-    """Immutable rows may come from every process at once; a paid call's row never fails for it."""
+def _wait_for_a_waiter(connection: sa.Connection) -> None:
+    """Return once some session waits for a lock; fail after half a minute."""
+    for _ in range(3_000):
+        if connection.execute(sa.text("SELECT 1 FROM pg_locks WHERE NOT granted")).first():
+            return
+        time.sleep(0.01)
+    pytest.fail("nobody waits for a lock")
+
+
+def test_rows_that_may_be_there_are_written_in_one_order_whatever_they_came_in(postgres_ledger_url: str) -> None:
+    """Immutable rows may come from every process at once; in one order, two of them never wait for each other."""
     catalog = load_catalog()
     at = instant_at(OCTOBER_US)
-    sets = [catalog.price_set(model, "vendor", at) for model in list(catalog.models("vendor"))[:30]]
-    failed: list[BaseException] = []
-
-    def write(ledger: Ledger, order: list[Any]) -> None:
-        try:
-            ledger.write_now(*order)
-        except LedgerError as error:
-            failed.append(error)
-
-    with open_ledger(postgres_ledger_url) as one, open_ledger(postgres_ledger_url) as two:
-        for first in range(0, 30, 6):
-            some = sets[first : first + 6]
-            orders = ((one, some), (two, some[::-1]))
-            threads = [threading.Thread(target=write, args=each) for each in orders]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-    assert failed == []
+    found = (catalog.price_set(model, "vendor", at) for model in list(catalog.models("vendor"))[:5])
+    sets = [each for each in found if each is not None]
+    low, *_, high = sorted(sets, key=lambda each: each.id)
+    insert = sa.text("INSERT INTO price_sets VALUES (:id, 'vendor', 'm', 'USD', '{}')")
+    other = make_engine(parse_url(postgres_ledger_url))
+    with open_ledger(postgres_ledger_url) as ledger:
+        with other.connect() as connection:
+            connection.execute(sa.text("SET lock_timeout = '5s'"))
+            connection.execute(insert, {"id": low.id})
+            writing = ledger._writer.submit(rows_of([high, low]))  # noqa: SLF001
+            _wait_for_a_waiter(connection)
+            connection.execute(insert, {"id": high.id})  # waits in vain if the writer has begun with it
+            connection.rollback()
+        writing.result(30)
+        assert set(ledger.reader.price_sets([low.id, high.id])) == {low.id, high.id}
+    other.dispose()
 
 
 def test_rows_that_met_a_deadlock_are_written_again(postgres_ledger_url: str, sample: Any) -> None:
@@ -355,8 +381,7 @@ def test_rows_that_met_a_deadlock_are_written_again(postgres_ledger_url: str, sa
             touch = "UPDATE attempts SET queue_us = queue_us WHERE attempt_id = CAST(:id AS uuid)"
             connection.execute(sa.text(touch), {"id": second.attempt_id})
             waiting = ledger._writer.submit(rows_of([sample.ended(first), sample.ended(second)]))  # noqa: SLF001
-            while not connection.execute(sa.text("SELECT 1 FROM pg_locks WHERE NOT granted")).first():
-                pass
+            _wait_for_a_waiter(connection)
             connection.execute(sa.text(touch), {"id": first.attempt_id})
         waiting.result(30)
         other.dispose()
