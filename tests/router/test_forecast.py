@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import statistics
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,7 @@ def test_the_assumption_is_the_widest_of_the_traces(shared: Path) -> None:
 
 
 def test_math_is_the_record_of_grade_school_problems(shared: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet = import_module("pyarrow.parquet")
     table = parquet.read_table(shared / "data/routing/outcomes.parquet").to_pylist()
     rows = [row for row in table if (row["source"], row["dataset"]) == ("routellm", "gsm8k")]
     assert len(rows) == 2_638

@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Callable
 from decimal import Decimal
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -126,8 +127,8 @@ def test_a_folder_and_a_missing_file_are_one_line(tmp_path: Path) -> None:
 
 
 def test_parquet_is_known_by_its_content(write: Write) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
+    pyarrow = import_module("pyarrow")
+    parquet = import_module("pyarrow.parquet")
     sink = io.BytesIO()
     parquet.write_table(pyarrow.table({"a": [1]}), sink)
     assert inspect_file(write(sink.getvalue())).kind == "parquet"

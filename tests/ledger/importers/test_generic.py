@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -73,7 +74,7 @@ def test_every_form_of_a_table_says_the_same(read: Read, write: Write, form: str
     elif form == "json":
         content = json.dumps(rows, indent=1)
     else:
-        pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        pyarrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
         sink = io.BytesIO()
         parquet.write_table(pyarrow.Table.from_pylist(rows), sink, row_group_size=400)
         content = sink.getvalue()
