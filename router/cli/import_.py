@@ -16,6 +16,7 @@ from router.cli import import_options as options
 from router.cli import import_undo
 from router.cli.import_options import Stated
 from router.cli.output import put, say
+from router.cli.shared_options import sharing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -101,6 +102,7 @@ def _instant(text: str) -> datetime:
 
 
 @import_app.command("generic")
+@sharing(Stated, "stated")
 def generic(
     files: options.Files,
     *,
@@ -114,29 +116,12 @@ def generic(
         bool,
         typer.Option("--input-excludes-cache", help="Input tokens leave out those read from or written to a cache."),
     ] = False,
-    endpoint: options.EndpointOption = None,
-    price_list: options.ListOption = None,
-    last_list: options.LastListOption = False,
-    configuration: options.ConfigurationOption = None,
-    task_class: options.ClassOption = None,
-    tenant: options.TenantOption = None,
-    model_map: options.ModelMapOption = [],  # noqa: B006 - as above
-    zone: options.ZoneOption = None,
-    encoding: options.EncodingOption = None,
-    thousands: options.ThousandsOption = None,
-    allow_open: options.OpenOption = False,
-    dry_run: options.DryRunOption = False,
-    rejects: options.RejectsOption = None,
-    format_: options.ResultOption = options.ResultFormat.TEXT,
+    stated: Stated,
 ) -> None:
     """Import any table of requests: CSV, JSON or Parquet, its columns named by you.
 
     Example: router import generic calls.csv --column started=created_at --column input_tokens=prompt_tokens
     """
-    stated = Stated(
-        *(endpoint, price_list, last_list, configuration, task_class, tenant, tuple(model_map)),
-        *(zone, encoding, thousands, allow_open, dry_run, rejects, format_),
-    )
     table = {} if columns is None else options.table_of(columns, "--columns", "columns")
     pairs = dict(options.pair_of(each, "--column") for each in column)
     _import_source("generic", files, stated, {**table, **pairs}, input_excludes_cache=input_excludes_cache)
@@ -145,28 +130,8 @@ def generic(
 def _vendor(name: str, title: str, example: str) -> None:
     """Add the command of a format that names its own columns."""
 
-    def command(
-        files: options.Files,
-        *,
-        endpoint: options.EndpointOption = None,
-        price_list: options.ListOption = None,
-        last_list: options.LastListOption = False,
-        configuration: options.ConfigurationOption = None,
-        task_class: options.ClassOption = None,
-        tenant: options.TenantOption = None,
-        model_map: options.ModelMapOption = [],  # noqa: B006 - as above
-        zone: options.ZoneOption = None,
-        encoding: options.EncodingOption = None,
-        thousands: options.ThousandsOption = None,
-        allow_open: options.OpenOption = False,
-        dry_run: options.DryRunOption = False,
-        rejects: options.RejectsOption = None,
-        format_: options.ResultOption = options.ResultFormat.TEXT,
-    ) -> None:
-        stated = Stated(
-            *(endpoint, price_list, last_list, configuration, task_class, tenant, tuple(model_map)),
-            *(zone, encoding, thousands, allow_open, dry_run, rejects, format_),
-        )
+    @sharing(Stated, "stated")
+    def command(files: options.Files, *, stated: Stated) -> None:
         _import_source(name, files, stated, {})
 
     command.__doc__ = f"Import {title}.\n\nExample: router import {name} {example}"

@@ -6,7 +6,7 @@ price list, its terms) holds for records booked under its name, unless an option
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -106,22 +106,22 @@ ResultOption = Annotated[ResultFormat, typer.Option("--format", help="How the re
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """The values of the shared options, as they were given."""
+    """The options that every source shares, as they were given."""
 
-    endpoint: str | None = None
-    price_list: str | None = None
-    last_list: bool = False
-    configuration: str | None = None
-    task_class: str | None = None
-    tenant: str | None = None
-    model_map: tuple[str, ...] = ()
-    zone: str | None = None
-    encoding: str | None = None
-    thousands: Thousands | None = None
-    allow_open: bool = False
-    dry_run: bool = False
-    rejects: Path | None = None
-    result: ResultFormat = ResultFormat.TEXT
+    endpoint: EndpointOption = None
+    price_list: ListOption = None
+    last_list: LastListOption = False
+    configuration: ConfigurationOption = None
+    task_class: ClassOption = None
+    tenant: TenantOption = None
+    model_map: ModelMapOption = field(default_factory=list)
+    zone: ZoneOption = None
+    encoding: EncodingOption = None
+    thousands: ThousandsOption = None
+    allow_open: OpenOption = False
+    dry_run: DryRunOption = False
+    rejects: RejectsOption = None
+    result: ResultOption = ResultFormat.TEXT
 
 
 def booking_of(stated: Stated, source: str, settings: Settings) -> Booking:
