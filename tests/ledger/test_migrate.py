@@ -19,6 +19,7 @@ from router.ledger import open_ledger
 from router.ledger.database import for_writing, make_engine, parse_url
 from router.ledger.migrate import HEAD, REVISIONS, VERSION_TABLE, alembic_config, migrations_folder, upgrade
 from router.ledger.tables import metadata
+from tests.ledger.openings import open_at_once
 
 
 def test_import_alembic_is_the_library_not_the_folder_of_migrations(project: Path) -> None:
@@ -75,31 +76,8 @@ def test_a_second_opening_does_not_load_alembic(url: str) -> None:
     assert _python(code).stdout == "False\n"
 
 
-_EIGHT_AT_ONCE = """
-import os, sys
-import alembic.command
-from router.ledger import open_ledger
-open_ledger(sys.argv[1] + ".other").close()  # everything is loaded before the start
-wait, start = os.pipe()
-children = []
-for _ in range(8):
-    if not (child := os.fork()):
-        os.close(start)
-        os.read(wait, 1)
-        try:
-            open_ledger(sys.argv[1]).close()
-        except BaseException as error:
-            print(error, file=sys.stderr, flush=True)
-            os._exit(1)
-        os._exit(0)
-    children.append(child)
-os.close(start)
-print([os.waitpid(child, 0)[1] for child in children])
-"""
-
-
 def test_eight_processes_open_the_same_fresh_file_at_once(url: str) -> None:
-    done = _python(_EIGHT_AT_ONCE, url)
+    done = open_at_once(8, url)
     assert (done.stdout, done.stderr) == (f"{[0] * 8}\n", "")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +24,7 @@ from router.ledger.records import Import, ImportedAttempt
 from router.ledger.rows import DAY_US, rows_of
 from router.ledger.statements import execute_rows
 from router.ledger.tables import metadata
+from tests.ledger.openings import open_at_once
 
 OCTOBER_US = 1_790_812_800_000_000  # 2026-10-01T00:00:00Z
 ALL = (0, 2**62)
@@ -75,29 +74,6 @@ def failure(act: Callable[[], object]) -> LedgerError:
 
 # ---- upgrades
 
-_SIXTEEN_AT_ONCE = """
-import os, sys
-import alembic.command, psycopg
-from router.ledger import open_ledger
-from router.ledger.database import make_engine, parse_url
-make_engine(parse_url(sys.argv[1])).dialect  # everything is loaded before the start
-wait, start = os.pipe()
-children = []
-for _ in range(16):
-    if not (child := os.fork()):
-        os.close(start)
-        os.read(wait, 1)
-        try:
-            open_ledger(sys.argv[1]).close()
-        except BaseException as error:
-            print(error, file=sys.stderr, flush=True)
-            os._exit(1)
-        os._exit(0)
-    children.append(child)
-os.close(start)
-print([os.waitpid(child, 0)[1] for child in children])
-"""
-
 
 def test_an_upgrade_waits_for_the_one_that_has_begun(postgres_url: str) -> None:
     engine = make_engine(parse_url(postgres_url))
@@ -120,8 +96,7 @@ def test_an_upgrade_waits_for_the_one_that_has_begun(postgres_url: str) -> None:
 
 
 def test_sixteen_processes_open_the_same_fresh_database_at_once(postgres_url: str, administer: Administer) -> None:
-    command = [sys.executable, "-W", "ignore", "-c", _SIXTEEN_AT_ONCE, postgres_url]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = open_at_once(16, postgres_url)
     assert (done.stdout, done.stderr) == (f"{[0] * 16}\n", "")
     assert administer("SELECT version_num FROM router_version") == [(HEAD,)]
 
