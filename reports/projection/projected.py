@@ -82,7 +82,15 @@ def projection_of(
 
 
 def scaled(found: MonthForecast, factor: Fraction) -> MonthForecast:
-    """Return a forecast of a span that has not begun, times a factor."""
+    """Return a forecast of a span that has not begun, times a factor.
+
+    Args:
+        found: the forecast; amounts in its currency.
+        factor: 1 leaves it as it is.
+
+    Raises:
+        ValueError: the span has begun, so that a part of it is on record.
+    """
     if found.to_date:
         message = "forecast: a span that has begun cannot be scaled"
         raise ValueError(message)

@@ -51,7 +51,13 @@ def at_run_rate(
 
 
 def run_rate(series: DailySeries, first: date, through: date) -> Fraction | None:
-    """Return spend of the span's whole days, per day, times all its days; None before its first one is over."""
+    """Return spend of the span's whole days, per day, times all its days; None before its first one is over.
+
+    Args:
+        series: daily spend, in its currency.
+        first: the span's first day.
+        through: its last.
+    """
     passed = (series.today - first).days
     if passed <= 0:
         return None

@@ -115,7 +115,14 @@ def windows(
 
 
 def totals_after(past: Past, origins: NDArray[np.intp], gap: int, length: int) -> Floats:
-    """Return what the same window after each origin really came to; every window must lie within the series."""
+    """Return what the same window after each origin really came to, in the series' currency; one for each origin.
+
+    Args:
+        past: the series.
+        origins: indices of days; every window after one must lie within the series.
+        gap: days between an origin and its window.
+        length: the window's days.
+    """
     running = np.concatenate(([0.0], np.cumsum(past.spend)))
     start = origins + gap + 1
     return np.asarray(running[start + length] - running[start])

@@ -59,7 +59,7 @@ def words(text: str) -> str:
 
 
 def label(text: str, x: float, y: float, class_: str | None = None) -> str:
-    """Return a label; its class says where it is anchored."""
+    """Return a label; its class says where it is anchored. `x` and `y` are in pixels from the top left."""
     return element("text", words(text), x=x, y=y, class_=class_)
 
 
@@ -69,7 +69,7 @@ def tip(text: str) -> str:
 
 
 def box(left: float, top: float, width: float, height: float) -> str:
-    """Return the path of a rectangle."""
+    """Return the path of a rectangle, all in pixels."""
     return f"M{pixels(left)} {pixels(top)}h{pixels(width)}v{pixels(height)}h{pixels(-width)}z"
 
 

@@ -107,7 +107,14 @@ def bucket_groups(start_us: int, end_us: int, by: Sequence[str]) -> sa.Select[*t
 def latency_counts(
     start_us: int, end_us: int, by: Sequence[str], column: str = "latency_bucket"
 ) -> sa.Select[*tuple[Any, ...]]:
-    """Return the select of how many raw attempts of each group have each value of a column of times."""
+    """Return the select of how many raw attempts of each group have each value of a column of times.
+
+    Args:
+        start_us: first instant, microseconds since 1970 UTC.
+        end_us: first instant that is not in it any more.
+        by: names of `GROUP_COLUMNS`.
+        column: `latency_bucket`, or one in microseconds; attempts without it are left out.
+    """
     columns = _columns(by)
     value = attempts.c[column]
     source = attempts.outerjoin(attempt_terms) if "terms_id" in by else attempts

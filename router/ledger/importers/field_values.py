@@ -116,7 +116,15 @@ def _column(make: Make, how: Callable[..., list[Any]]) -> Callable[[Sequence[Any
 
 
 def model_name(value: Any, name: str, _: ReadOptions) -> str:
-    """Return a model's name; an empty one is refused."""
+    """Return a model's name.
+
+    Args:
+        value: as the file has it.
+        name: the field's, for the message.
+
+    Raises:
+        BadRecordError: it is empty.
+    """
     found = text_or_none(value, name)
     if found is None:
         raise BadRecordError(f"{name} is empty; a model's name is needed")
