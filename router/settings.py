@@ -10,88 +10,37 @@ from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from pricing.errors import PricingError
 from pricing.fx import MAX_AGE_DAYS, FxRate, operator_rate, read_pair
-from pricing.money import is_currency
 from pricing.payment import Commitment, Credit
+from router.section import (
+    Count,
+    Currency,
+    Day,
+    Name,
+    Number,
+    Rate,
+    Seconds,
+    Section,
+    Share,
+    Switch,
+    plain_zero,
+    root_url,
+)
 
 
-class _Section(BaseModel):
-    """A table of router.toml: unknown keys are faults, values are frozen."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, hide_input_in_errors=True)
-
-
-def _number(value: object) -> object:
-    if isinstance(value, str | bool):
-        raise PydanticCustomError("number_type", "should be a number, without quotes")
-    return value
-
-
-def _currency(code: str) -> str:
-    if not is_currency(code):
-        raise PydanticCustomError("currency", "should be an ISO 4217 code, like USD")
-    return code
-
-
-def _plain_zero(value: Decimal) -> Decimal:
-    """Return a zero without its exponent: as a fraction, 0e999999999 is a billion digits."""
-    return value or Decimal(0)
-
-
-def _rate(value: Decimal) -> Decimal:
-    if not Decimal("1e-9") <= value <= Decimal("1e9"):
-        raise PydanticCustomError("rate", "should be a number from 1e-9 to 1e9")
-    return value
-
-
-def _is_url(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-        is_whole = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a bracket that is not closed, a port that is none
-        return False
-    return is_whole and text.isprintable() and not any(sign.isspace() or sign == "\\" for sign in text)
-
-
-def _is_root(url: str) -> str:
-    """Return a base URL without a slash at its end, or refuse it: `faults` never shows it."""
-    if not _is_url(url):
-        raise PydanticCustomError("base_url", "should be a URL, like https://api.example.com/v1")
-    if "@" in urlsplit(url).netloc:
-        raise PydanticCustomError("base_url", "should hold no user or password: name a variable in key_env")
-    if "?" in url or "#" in url:
-        raise PydanticCustomError("base_url", "should hold no query: a key belongs in a variable, named in key_env")
-    root = url.rstrip("/")
-    if root.endswith("/chat/completions"):
-        raise PydanticCustomError("base_url", "should end before /chat/completions")
-    return root
-
-
-Name = Annotated[str, Field(pattern=r"\S")]
-Share = Annotated[Decimal, Field(ge=0, le=1, decimal_places=28), AfterValidator(_plain_zero)]
-Rate = Annotated[Decimal, Field(decimal_places=28), AfterValidator(_rate)]
-Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$"), AfterValidator(_currency)]
-Day = Annotated[date, Field(strict=True)]
-Count = Annotated[int, Field(strict=True, le=10**9)]
-Number = Annotated[float, BeforeValidator(_number)]
-Seconds = Annotated[Number, Field(le=86_400)]
-Switch = Annotated[bool, Field(strict=True)]
-
-
-class SettlementSettings(_Section):
+class SettlementSettings(Section):
     """What one unit of list price really costs: `rate` units of `currency` for one unit of the list's currency."""
 
     currency: Currency
     rate: Rate
 
 
-class CreditSettings(_Section):
+class CreditSettings(Section):
     """An amount that an endpoint's calls are paid from: see `pricing.payment.Credit`.
 
     Args:
@@ -119,7 +68,7 @@ class CreditSettings(_Section):
         return Credit(self.kind, self.currency, self.amount, self.starts, self.expires)
 
 
-class CommitmentSettings(_Section):
+class CommitmentSettings(Section):
     """A committed tier of an endpoint: see `pricing.payment.Commitment`.
 
     Args:
@@ -151,7 +100,7 @@ class CommitmentSettings(_Section):
         return self.starts < (other.ends or date.max) and other.starts < (self.ends or date.max)
 
 
-class EndpointSettings(_Section):
+class EndpointSettings(Section):
     """One base URL with one key and one price list.
 
     Args:
@@ -174,7 +123,7 @@ class EndpointSettings(_Section):
     """
 
     kind: Literal["openai", "litellm"] = "openai"
-    base_url: Annotated[str, AfterValidator(_is_root)] | None = None
+    base_url: Annotated[str, AfterValidator(root_url)] | None = None
     key_env: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     price_list: str = "vendor"
     last_list: Switch = False
@@ -183,7 +132,7 @@ class EndpointSettings(_Section):
     connect_timeout_s: Seconds = Field(default=5.0, gt=0)
     read_timeout_s: Seconds = Field(default=120.0, gt=0)
     discount_share: Share = Decimal(0)
-    markup_share: Annotated[Decimal, AfterValidator(_plain_zero)] = Field(
+    markup_share: Annotated[Decimal, AfterValidator(plain_zero)] = Field(
         default=Decimal(0), ge=0, le=10, decimal_places=28
     )
     settlement: SettlementSettings | None = None
@@ -206,7 +155,7 @@ class EndpointSettings(_Section):
         return tiers
 
 
-class FixedSettings(_Section):
+class FixedSettings(Section):
     """A configuration that names its models.
 
     Args:
@@ -219,7 +168,7 @@ class FixedSettings(_Section):
     worker: Name
 
 
-class ClassRule(_Section):
+class ClassRule(Section):
     """What a class of task may be given to.
 
     Args:
@@ -231,7 +180,7 @@ class ClassRule(_Section):
     candidates: tuple[Name, ...] = Field(min_length=1)
 
 
-class ByClassSettings(_Section):
+class ByClassSettings(Section):
     """A configuration that takes, per class, the cheapest candidate for this request that is good enough.
 
     Args:
@@ -247,7 +196,7 @@ class ByClassSettings(_Section):
 ConfigurationSettings = Annotated[FixedSettings | ByClassSettings, Field(discriminator="policy")]
 
 
-class RetrySettings(_Section):
+class RetrySettings(Section):
     """How a failed attempt is tried again: `attempts` in all, waits of `base_s`·2ⁿ with full jitter, at most `max_s`.
 
     A `Retry-After` longer than `retry_after_max_s` is not waited for: the call fails and says so.
@@ -259,7 +208,7 @@ class RetrySettings(_Section):
     retry_after_max_s: Seconds = Field(default=60.0, ge=0)
 
 
-class SwarmSettings(_Section):
+class SwarmSettings(Section):
     """Bounds of a plan's execution: steps at once, seconds and output tokens a step, answers merged in one call."""
 
     concurrency: Count = Field(default=50, ge=1, le=10_000)
@@ -268,13 +217,13 @@ class SwarmSettings(_Section):
     max_steps: Count = Field(default=1000, ge=1)
 
 
-class DatabaseSettings(_Section):
+class DatabaseSettings(Section):
     """Where the ledger is. `url` is an SQLAlchemy URL; None: SQLite in the user's data folder."""
 
     url: str | None = Field(default=None, min_length=1, repr=False)
 
 
-class FxRateSettings(_Section):
+class FxRateSettings(Section):
     """An exchange rate of the user's own: one unit of `pair`'s first currency is `rate` of its second.
 
     Args:
@@ -303,14 +252,14 @@ class FxRateSettings(_Section):
         return operator_rate(*read_pair(self.pair), self.rate, self.starts, self.source)
 
 
-class FxSettings(_Section):
+class FxSettings(Section):
     """How currencies are converted: days that a rate may be old, and rates that outrank all others of their day."""
 
     max_age_days: Count = Field(default=MAX_AGE_DAYS, ge=0, le=36_500)
     rates: tuple[FxRateSettings, ...] = ()
 
 
-class Settings(_Section):
+class Settings(Section):
     """Everything that is set, defaults included.
 
     Args:
