@@ -6,7 +6,7 @@ In: nothing. Out: frozen values. Invariant: nothing here decides or acts.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -218,12 +218,19 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a plan: what a worker is asked, of which class, after which others."""
+    """One step of a plan: what a worker is asked, of which class, after which others.
+
+    Args:
+        mcp_tools, max_output_tokens, extra: as of `router.task.TaskStep`; an orchestrator's own plan never sets them.
+    """
 
     step_id: str
     task_class: str
     prompt: str
     depends_on: tuple[str, ...] = ()
+    mcp_tools: tuple[str, ...] = ()
+    max_output_tokens: int | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,32 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from router.errors import WrongUsage
 
 Messages = Sequence[Mapping[str, Any]]
-Role = Literal["single", "orchestrator", "worker"]
+Role = Literal["single", "orchestrator", "worker", "judge", "shadow"]
 ROLES_OF_MESSAGES = ("system", "developer", "user", "assistant", "tool")
+
+
+class TaskStep(BaseModel):
+    """One step of a plan that the caller gives.
+
+    Args:
+        id: unique in the task.
+        prompt: what the worker is asked; the answers of the steps it depends on are added.
+        task_class: one of `router.classify.TASK_CLASSES`.
+        depends_on: ids of steps whose answers it needs.
+        mcp_tools: tools of MCP servers that may be called for it, beside the task's own.
+        max_output_tokens: limit of its answer; None: the task's, else [swarm] step_max_output_tokens.
+        extra: further body fields for its vendor, over those of the task.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: str = Field(min_length=1, max_length=100)
+    prompt: str = Field(min_length=1)
+    task_class: str = "chat"
+    depends_on: tuple[str, ...] = ()
+    mcp_tools: tuple[str, ...] = ()
+    max_output_tokens: int | None = Field(default=None, ge=1)
+    extra: dict[str, Any] = Field(default_factory=dict)
 
 
 class Task(BaseModel):
@@ -27,8 +51,13 @@ class Task(BaseModel):
         task_class: one of `router.classify.TASK_CLASSES`; None: judged from the text.
         configuration: a named configuration; None: the default one.
         candidates: choose the cheapest of these models instead of a configuration's.
-        plan: "auto" plans where it is estimated to pay, "always" and "never" say it themselves.
-        tools: OpenAI-style tool descriptors, passed through.
+        plan: "auto" plans where it is estimated to pay, "always" and "never" say it themselves. With `steps` given
+            there is nothing to plan.
+        steps: the caller's own plan, in place of an orchestrator's; each runs when those it depends on have succeeded.
+        merge: whether the answers of a plan's steps are merged into one; without it the result has them by step.
+        shared: a document that every step reads; it stands first in each prompt, so that it is paid as a cached read.
+        tools: OpenAI-style tool descriptors, passed through: the caller answers their calls.
+        mcp_tools: tools of MCP servers that may be called for it, as `server__tool` or `server__*`; none by default.
         json_output: whether the answer must be a JSON object.
         max_output_tokens: limit of the answer; None: the model's.
         expected_input_tokens: overrides the estimate from the text, tokens.
@@ -49,7 +78,11 @@ class Task(BaseModel):
     configuration: str | None = None
     candidates: tuple[str, ...] = ()
     plan: Literal["auto", "always", "never"] = "auto"
+    steps: tuple[TaskStep, ...] = ()
+    merge: bool = True
+    shared: str | None = Field(default=None, min_length=1)
     tools: tuple[dict[str, Any], ...] = ()
+    mcp_tools: tuple[str, ...] = ()
     json_output: bool = False
     max_output_tokens: int | None = Field(default=None, ge=1)
     expected_input_tokens: int | None = Field(default=None, ge=0)

@@ -25,6 +25,7 @@ def set_budget(connection: sa.Connection, budget: BudgetRow) -> bool:
         "currency": budget.amount.currency,
         "amount": plain(budget.amount.value),
         "set_us": budget.set_us,
+        "mode": budget.mode,
     }
     connection.execute(sa.insert(budgets).values(row))
     return replaced
@@ -39,5 +40,7 @@ def remove_budget(connection: sa.Connection, scope: BudgetScope, name: str) -> b
 def read_budgets(connection: sa.Connection) -> tuple[BudgetRow, ...]:
     """Return every budget by scope and name."""
     rows = connection.execute(sa.select(budgets)).all()
-    found = (BudgetRow(row.scope, row.name, Amount(row.currency, Decimal(row.amount)), row.set_us) for row in rows)
+    found = (
+        BudgetRow(row.scope, row.name, Amount(row.currency, Decimal(row.amount)), row.set_us, row.mode) for row in rows
+    )
     return tuple(sorted(found, key=lambda budget: (budget.scope, budget.name)))

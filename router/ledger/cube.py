@@ -79,12 +79,14 @@ class LatencyCube:
         key_ids: as there.
         histograms: for each row its histogram, packed.
         keys: as there.
+        signs: for each row 1, or -1 where its counts are taken away from those of others; None: all are 1.
     """
 
     times: Mapping[str, Whole]
     key_ids: Whole
     histograms: Sequence[bytes | None]
     keys: Mapping[int, tuple[Any, ...]]
+    signs: Whole | None = None
 
     def groups(
         self, by: Sequence[str] = (), statuses: Sequence[str] | None = ("succeeded",)
@@ -106,26 +108,35 @@ class LatencyCube:
         group = np.empty(len(kept), np.int64)
         group[order] = np.repeat(np.arange(len(keys)), np.diff(np.append(edges, len(kept))))
         owners, buckets, counts = unpacked([self.histograms[row] for row in kept.tolist()])
+        if self.signs is not None:
+            counts = counts * self.signs[kept][owners]
         cells, inverse = np.unique(group[owners] * 256 + buckets, return_inverse=True)
         sums = np.zeros(len(cells), np.int64)
         np.add.at(sums, inverse, counts)
         found: list[dict[int, int]] = [{} for _ in keys]
         for cell, count in zip(cells.tolist(), sums.tolist(), strict=True):
-            found[cell // 256][cell % 256] = count
+            if count:
+                found[cell // 256][cell % 256] = count
         return tuple(LatencyGroup(key, MappingProxyType(each)) for key, each in zip(keys, found, strict=True) if each)
 
 
 def compacted(times: Sequence[Whole], key_ids: Whole, sums: Whole) -> tuple[list[Whole], Whole, Whole]:
-    """Return times, keys and sums with one row for each combination that occurs.
+    """Return times, keys and sums with one row for each combination that has records.
 
     Args:
         times: columns of times.
         key_ids: for each row its key.
-        sums: for each row its sums.
+        sums: for each row its sums; those of rows that are taken away are negative.
     """
     order, edges = _runs_of((*times, key_ids))
-    first = order[edges]
-    return [column[first] for column in times], key_ids[first], _summed(sums, order, edges)
+    first, totals = order[edges], _summed(sums, order, edges)
+    kept = totals[:, _RECORDS] != 0
+    if not kept.all():
+        first, totals = first[kept], totals[kept]
+    return [column[first] for column in times], key_ids[first], totals
+
+
+_RECORDS = SUM_NAMES.index("records")
 
 
 def _runs_of(columns: Sequence[Whole]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -140,7 +151,9 @@ def _runs_of(columns: Sequence[Whole]) -> tuple[NDArray[np.intp], NDArray[np.int
 
 
 def _summed(sums: Whole, order: NDArray[np.intp], edges: NDArray[np.intp]) -> Whole:
-    return np.add.reduceat(sums[order], edges, axis=0) if len(edges) else sums[:0]
+    if len(edges) == len(order):
+        return sums[order]
+    return np.add.reduceat(sums[order], edges, axis=0)
 
 
 def partition(

@@ -123,7 +123,10 @@ def latency_counts(
 
 
 class Piece(NamedTuple):
-    """Rows of a rollup: those of one width from a quarter hour on up to another one; `span` says what they are for."""
+    """Rows of a rollup: those of one width from a quarter hour on up to another one.
+
+    `span` is a number of what they are for, given back with each row.
+    """
 
     span: int
     width: int

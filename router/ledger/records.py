@@ -22,6 +22,8 @@ CostStatusName = Literal["exact", "estimated", "partial", "unknown"]
 Origin = Literal["routed", "imported"]
 AS_RECORDED = "as recorded"
 BudgetScope = Literal["all", "tenant", "class", "model"]
+BudgetMode = Literal["soft", "hard"]
+ToolCallStatus = Literal["started", "succeeded", "failed", "timed_out", "stopped", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +217,98 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class RunRequest:
+    """A run's task, kept so that the run can be resumed by its id.
+
+    Args:
+        run_id: the run.
+        document: the task as JSON text.
+        expires_us: when it may be deleted, microseconds since 1970 UTC; None: it is kept for good.
+    """
+
+    run_id: str
+    document: str
+    expires_us: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallStarted:
+    """A tool about to be called for a model.
+
+    Args:
+        tool_call_id: our UUIDv7, as text.
+        run_id: its run.
+        call_key: key of the model's call that asked for it.
+        position: which of that answer's tool calls, from 0.
+        server, tool: the MCP server's name here and the tool's own.
+        started_us: instant, microseconds since 1970 UTC.
+        argument_bytes: size of the arguments as the model wrote them.
+        step_id: its plan step, or None.
+        number: 1, or 2 where it was tried again.
+        queue_us: time it waited for its server before, microseconds.
+    """
+
+    tool_call_id: str
+    run_id: str
+    call_key: str
+    position: int
+    server: str
+    tool: str
+    started_us: int
+    argument_bytes: int
+    step_id: str | None = None
+    number: int = 1
+    queue_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallEnded:
+    """How a tool call ended: its one update.
+
+    Args:
+        tool_call_id: the started row.
+        status: succeeded, failed (the tool's own error, or the server's), timed_out, stopped (the caller left) or
+            refused (not allowed, or not as it was approved).
+        latency_us: from start to end, microseconds.
+        result_bytes: size of the result before it was cut; None: there was none.
+        is_raw: whether the result went on as raw text, since it is not the JSON it should be.
+        error: one line, or None.
+    """
+
+    tool_call_id: str
+    status: ToolCallStatus
+    latency_us: int
+    result_bytes: int | None = None
+    is_raw: bool = False
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an answer was judged to be worth.
+
+    Args:
+        outcome_id: our UUIDv7, as text.
+        run_id: its run.
+        call_key: the call that gave the answer.
+        score_share: 0 to 1.
+        scorer: who judged: "judge:<model>", "exact", a caller's own name.
+        at_us: instant, microseconds since 1970 UTC.
+        step_id, task_class, model: of the call, or None.
+    """
+
+    outcome_id: str
+    run_id: str
+    call_key: str
+    score_share: float
+    scorer: str
+    at_us: int
+    step_id: str | None = None
+    task_class: str | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Import:
     """One file of records taken in.
 
@@ -305,12 +399,14 @@ class BudgetRow:
         name: which; empty for `all`.
         amount: of a month, more than 0.
         set_us: when it was set, microseconds since 1970 UTC.
+        mode: "hard": a call that could cross it is not sent; "soft": crossing it is said.
     """
 
     scope: BudgetScope
     name: str
     amount: Amount
     set_us: int
+    mode: BudgetMode = "soft"
 
 
 @dataclass(frozen=True, slots=True)

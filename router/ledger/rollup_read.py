@@ -1,4 +1,4 @@
-"""Spans of time read from the rollups: the widest rows that fit, and quarter hours at the edges.
+"""Spans of time read from the rollups: the fewest rows that they are the sum of.
 
 In: an engine, spans in microseconds. Out: cubes of sums or histograms, counts of runs, the dearest runs. Invariant:
 what comes out is what the raw rows (and those that were pruned) add up to, to the last digit: marks of the spans are
@@ -18,11 +18,12 @@ import sqlalchemy as sa
 from pricing.money import join_amount
 from router.errors import LedgerError, unknown_name
 from router.ledger import histograms, queries
-from router.ledger.cube import SPAN, LatencyCube, UsageCube, compacted
+from router.ledger.cube import SPAN, LatencyCube, UsageCube, Whole, compacted
 from router.ledger.database import database_errors, is_read_only, shown
 from router.ledger.groups import DearRun, RunGroup
 from router.ledger.queries import Piece
 from router.ledger.records import Amount
+from router.ledger.rollup_cover import cover
 from router.ledger.rollup_runs import DEAREST
 from router.ledger.rollup_tables import WIDTHS, dearest_runs, prunes, rollup_keys, runs_rollup
 from router.ledger.rollups import DAY, refresh
@@ -51,26 +52,6 @@ def quarter_hours(start_us: int, end_us: int) -> tuple[int, int]:
     if end_us < start_us:
         raise ValueError(f"span: it ends at {end_us} µs, before its start at {start_us} µs")
     return start_us // QUARTER_HOUR_US, end_us // QUARTER_HOUR_US
-
-
-def cover(first: int, past: int, widths: Sequence[int] = WIDTHS) -> Iterator[tuple[int, int, int]]:
-    """Yield (width, first, past) of the fewest rows that cover each quarter hour of a span once.
-
-    Args:
-        first: first quarter hour.
-        past: the one after the last.
-        widths: those that may be used, the narrowest one first; 1 must be among them.
-    """
-    if first >= past:
-        return
-    *narrower, widest = widths
-    low, high = -(-first // widest) * widest, past // widest * widest
-    if low >= high:
-        yield from cover(first, past, narrower)
-        return
-    yield from cover(first, low, narrower) if narrower else ()
-    yield widest, low, high
-    yield from cover(high, past, narrower) if narrower else ()
 
 
 class RollupReader:
@@ -105,8 +86,12 @@ class RollupReader:
                 flat = np.fromiter(chain.from_iterable(rows), np.int64, len(rows) * parts[0].shape[1])
                 parts.append(flat.reshape(len(rows), -1))
         table = np.concatenate(parts)
+        spans_of, signs = _signed(table[:, 0])
+        sums = table[:, heads + 1 :]
+        sums[signs < 0] *= -1
+        columns = [spans_of, *(table[:, at] for at in range(1, heads))]
+        kept, key_ids, sums = compacted(columns, table[:, heads], sums)
         names = (SPAN, *times)
-        kept, key_ids, sums = compacted([table[:, at] for at in range(heads)], table[:, heads], table[:, heads + 1 :])
         return UsageCube(dict(zip(names, kept, strict=True)), key_ids, sums, self._keys_of(set(key_ids.tolist())))
 
     def latencies(
@@ -135,8 +120,9 @@ class RollupReader:
         ]
         heads = np.array([row[:-1] for row in rows], np.int64).reshape(len(rows), 2 + len(times))
         kept = {name: heads[:, at] for at, name in enumerate((SPAN, *times))}
+        kept[SPAN], signs = _signed(kept[SPAN])
         keys = self._keys_of(set(heads[:, -1].tolist()))
-        return LatencyCube(kept, heads[:, -1], [row[-1] for row in rows], keys)
+        return LatencyCube(kept, heads[:, -1], [row[-1] for row in rows], keys, signs)
 
     def runs(self, span: Span, by: Sequence[str]) -> tuple[RunGroup, ...]:
         """Return how many runs that started in a span there are of each combination that occurs.
@@ -157,15 +143,15 @@ class RollupReader:
                 raise unknown_name("group", name, RUN_COLUMNS)
         columns = [runs_rollup.c[name] for name in by]
         found: dict[tuple[Any, ...], int] = {}
-        for width, first, past in cover(*bounds, (1, DAY)):
-            table = runs_rollup.c
-            within = (table.width == width, table.quarter_hour >= first, table.quarter_hour < past)
+        table = runs_rollup.c
+        for rows in cover(*bounds, (1, DAY)):
+            within = (table.width == rows.width, table.quarter_hour >= rows.first, table.quarter_hour < rows.past)
             query = sa.select(*columns, sa.func.sum(table.runs)).where(*within).group_by(*columns)
             with self._connected() as connection:
                 for *key, count in connection.execute(query):
                     if count is not None:
-                        found[tuple(key)] = found.get(tuple(key), 0) + int(count)
-        return tuple(RunGroup(key, count) for key, count in found.items())
+                        found[tuple(key)] = found.get(tuple(key), 0) + (-int(count) if rows.is_minus else int(count))
+        return tuple(RunGroup(key, count) for key, count in found.items() if count)
 
     def dearest(self, span: Span, limit: int) -> tuple[DearRun, ...]:
         """Return the runs that started in a span and cost most, dearest first, so many of each currency.
@@ -281,12 +267,21 @@ def _batches(bounds: Sequence[tuple[int, int]], times: Sequence[str]) -> Iterato
     widths = (1,) if "quarter_hour" in times else WIDTHS
     held: list[Piece] = []
     for number, span in enumerate(bounds):
-        held.extend(Piece(number, *piece) for piece in cover(*span, widths))
+        held.extend(
+            Piece(~number if rows.is_minus else number, rows.width, rows.first, rows.past)
+            for rows in cover(*span, widths)
+        )
         if len(held) >= _PIECES_AT_ONCE:
             yield held
             held = []
     if held:
         yield held
+
+
+def _signed(numbers: Whole) -> tuple[Whole, Whole]:
+    """Return the spans that rows are for, and -1 for each row that is to be taken away: its number is `~span`."""
+    is_minus = numbers < 0
+    return np.where(is_minus, ~numbers, numbers), np.where(is_minus, -1, 1)
 
 
 def _dear_run(row: sa.RowMapping) -> DearRun:

@@ -49,10 +49,14 @@ class Kind(IntEnum):
     IMPORTED_ATTEMPT = 9
     USAGE_BUCKET = 10
     ANSWER = 11
-    ATTEMPT_END = 12
-    ATTEMPT_TERMS = 13
-    STEP_END = 14
-    RUN_END = 15
+    RUN_REQUEST = 12
+    TOOL_CALL = 13
+    ATTEMPT_END = 14
+    ATTEMPT_TERMS = 15
+    TOOL_CALL_END = 16
+    OUTCOME = 17
+    STEP_END = 18
+    RUN_END = 19
 
 
 Record = (
@@ -63,6 +67,10 @@ Record = (
     | records.AttemptStarted
     | records.AttemptEnded
     | records.Answer
+    | records.RunRequest
+    | records.ToolCallStarted
+    | records.ToolCallEnded
+    | records.Outcome
     | records.Import
     | records.ImportedAttempt
     | records.UsageBucket
@@ -289,6 +297,28 @@ def _answer(answer: records.Answer) -> dict[str, Any]:
     }
 
 
+def _run_request(request: records.RunRequest) -> dict[str, Any]:
+    return {"run_id": _id(request.run_id), "document": request.document, "expires_us": request.expires_us}
+
+
+def _tool_call(call: records.ToolCallStarted) -> dict[str, Any]:
+    names = ("step_id", "call_key", "position", "number", "server", "tool", "started_us", "queue_us", "argument_bytes")
+    ids = {"tool_call_id": _id(call.tool_call_id), "run_id": _id(call.run_id)}
+    return {**ids, **{name: getattr(call, name) for name in names}, "status": "started", "is_raw": False}
+
+
+def _tool_call_end(call: records.ToolCallEnded) -> dict[str, Any]:
+    names = ("status", "latency_us", "result_bytes", "is_raw", "error")
+    return {"key_tool_call_id": _id(call.tool_call_id), **{name: getattr(call, name) for name in names}}
+
+
+def _outcome(outcome: records.Outcome) -> dict[str, Any]:
+    names = ("step_id", "call_key", "task_class", "model", "scorer", "at_us")
+    ids = {"outcome_id": _id(outcome.outcome_id), "run_id": _id(outcome.run_id)}
+    score_ppm = round(outcome.score_share * 1_000_000)
+    return {**ids, **{name: getattr(outcome, name) for name in names}, "score_ppm": score_ppm}
+
+
 def _import(taken: records.Import) -> dict[str, Any]:
     names = ("format", "file_name", "file_sha256", "model", "price_list", "configuration", "start_us")
     return {"import_id": _id(taken.import_id), **{name: getattr(taken, name) for name in names}}
@@ -342,6 +372,10 @@ _MAKERS: Mapping[type, Callable[[Any], Iterable[Row]]] = {
         (Kind.ATTEMPT_END, {"key_attempt_id": _id(attempt.attempt_id), **_attempt_end(attempt)}),
         *_terms(attempt),
     ],
+    records.RunRequest: lambda request: [(Kind.RUN_REQUEST, _run_request(request))],
+    records.ToolCallStarted: lambda call: [(Kind.TOOL_CALL, _tool_call(call))],
+    records.ToolCallEnded: lambda call: [(Kind.TOOL_CALL_END, _tool_call_end(call))],
+    records.Outcome: lambda outcome: [(Kind.OUTCOME, _outcome(outcome))],
     records.StepEnded: lambda step: [(Kind.STEP_END, _step_end(step))],
     records.RunEnded: lambda run: [(Kind.RUN_END, _run_end(run))],
 }

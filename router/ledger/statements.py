@@ -34,12 +34,15 @@ _KEPT = {
     Kind.IMPORTED_ATTEMPT: tables.attempts,
     Kind.USAGE_BUCKET: tables.usage_buckets,
     Kind.ANSWER: tables.answers,
+    Kind.RUN_REQUEST: tables.run_requests,
+    Kind.OUTCOME: tables.outcomes,
 }
 _KEY_OF = {kind: itemgetter(*(column.name for column in table.primary_key)) for kind, table in _KEPT.items()}
 _Insert = TypeVar("_Insert", bound=sa.Insert)
-_INSERTED = {Kind.RUN: tables.runs, Kind.ATTEMPT: tables.attempts}
+_INSERTED = {Kind.RUN: tables.runs, Kind.ATTEMPT: tables.attempts, Kind.TOOL_CALL: tables.tool_calls}
 _UPDATED = {
     Kind.ATTEMPT_END: "attempt {key_attempt_id}: has not been started, or is completed already",
+    Kind.TOOL_CALL_END: "tool call {key_tool_call_id}: has not been started, or is completed already",
     Kind.STEP_END: "step {key_step_id!r} of run {key_run_id}: is not in the ledger",
     Kind.RUN_END: "run {key_run_id}: is not in the ledger, has ended already, or is another process's now",
 }
@@ -113,6 +116,12 @@ def _attempt_end() -> sa.Update:
     return sa.update(table).where(*where)
 
 
+def _tool_call_end() -> sa.Update:
+    table = tables.tool_calls
+    where = (table.c.tool_call_id == sa.bindparam("key_tool_call_id"), table.c.status == "started")
+    return sa.update(table).where(*where)
+
+
 def _step_end() -> sa.Update:
     table = tables.plan_steps
     where = (table.c.run_id == sa.bindparam("key_run_id"), table.c.step_id == sa.bindparam("key_step_id"))
@@ -128,6 +137,7 @@ def _run_end() -> sa.Update:
 
 _UPDATES: Mapping[Kind, sa.Update] = {
     Kind.ATTEMPT_END: _attempt_end(),
+    Kind.TOOL_CALL_END: _tool_call_end(),
     Kind.STEP_END: _step_end(),
     Kind.RUN_END: _run_end(),
 }

@@ -1,9 +1,9 @@
 """The ledger's tables, as SQLAlchemy Core metadata. The migrations in `alembic/` make exactly these.
 
-    runs ── plan_steps
+    runs ── plan_steps, tool_calls, run_requests, outcomes
       └───── attempts ── price_sets ── price_rows        answers   fx_rates   imports
                 ├─────── attempt_terms ── terms
-                └─────── tag_sets      usage_buckets   budgets   cases         (and `rollup_tables`)
+                └─────── tag_sets      usage_buckets   budgets   budget_use   cases         (and `rollup_tables`)
 
 Invariant: nothing here that PostgreSQL cannot do. Amounts of money are two integers (`x_micro`: whole millionths of the
 currency's unit; `x_pico`: the rest, 0 to 999,999 of 1e-12), so that a SUM overflows on no database. What reports group
@@ -43,6 +43,7 @@ runs = sa.Table(
     text_column("prompt"),
     text_column("owner"),
     count_column("lease_until_us"),
+    count_column("cancel_us"),
     one_of("status", get_args(records.RunStatus)),
     sa.CheckConstraint("(status = 'running') = (ended_us IS NULL)", name="ended"),
     sa.Index(None, "started_us"),
@@ -253,7 +254,70 @@ budgets = sa.Table(
     sa.Column("currency", sa.String(3), nullable=False),
     text_column("amount", nullable=False),
     count_column("set_us", nullable=False),
+    text_column("mode", nullable=False, server_default="soft"),
     one_of("scope", get_args(records.BudgetScope)),
+    one_of("mode", get_args(records.BudgetMode)),
+)
+
+# What a month's calls hold and have used of the budgets that stop, kept in the transactions of the calls themselves.
+budget_use = sa.Table(
+    "budget_use",
+    metadata,
+    text_column("scope", primary_key=True),
+    text_column("name", primary_key=True),
+    count_column("month_start_us", primary_key=True, autoincrement=False),
+    sa.Column("currency", sa.String(3), nullable=False),
+    count_column("used_micro", nullable=False),
+)
+
+tool_calls = sa.Table(
+    "tool_calls",
+    metadata,
+    id_column("tool_call_id", primary_key=True),
+    id_column("run_id", sa.ForeignKey("runs.run_id"), nullable=False),
+    text_column("step_id"),
+    text_column("call_key", nullable=False),
+    sa.Column("position", sa.Integer(), nullable=False),
+    sa.Column("number", sa.Integer(), nullable=False),
+    text_column("server", nullable=False),
+    text_column("tool", nullable=False),
+    text_column("status", nullable=False),
+    count_column("started_us", nullable=False),
+    count_column("queue_us", nullable=False),
+    count_column("latency_us"),
+    count_column("argument_bytes", nullable=False),
+    count_column("result_bytes"),
+    sa.Column("is_raw", sa.Boolean(), nullable=False),
+    text_column("error"),
+    one_of("status", get_args(records.ToolCallStatus)),
+    sa.UniqueConstraint("call_key", "position", "number"),
+    sa.Index(None, "run_id"),
+    sa.Index(None, "started_us"),
+)
+
+run_requests = sa.Table(
+    "run_requests",
+    metadata,
+    id_column("run_id", sa.ForeignKey("runs.run_id"), primary_key=True),
+    text_column("document", nullable=False),
+    count_column("expires_us"),
+)
+
+outcomes = sa.Table(
+    "outcomes",
+    metadata,
+    id_column("outcome_id", primary_key=True),
+    id_column("run_id", sa.ForeignKey("runs.run_id"), nullable=False),
+    text_column("step_id"),
+    text_column("call_key", nullable=False),
+    text_column("task_class"),
+    text_column("model"),
+    sa.Column("score_ppm", sa.Integer(), nullable=False),
+    text_column("scorer", nullable=False),
+    count_column("at_us", nullable=False),
+    sa.CheckConstraint("score_ppm >= 0 AND score_ppm <= 1000000", name="score"),
+    sa.Index(None, "run_id"),
+    sa.Index(None, "at_us"),
 )
 
 cases = sa.Table(
