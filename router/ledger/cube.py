@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from router.ledger.groups import LatencyGroup, UsageGroup
-from router.ledger.histograms import unpacked
 from router.ledger.queries import checked_groups
 from router.ledger.sums import KEY_COLUMNS, SUM_NAMES
 
@@ -25,6 +24,7 @@ SPAN = "span"
 """A group's place among the spans that were asked for; it may stand among the columns to group by."""
 
 _TIMES = ("day", "quarter_hour")
+_BUCKETS = 256  # more than there are buckets of latency
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,16 +77,18 @@ class LatencyCube:
     Args:
         times: as there.
         key_ids: as there.
-        histograms: for each row its histogram, packed.
+        owners: for each count the row it belongs to.
+        buckets: for each count its bucket.
+        counts: how many attempts fell in that bucket; negative where they are taken away from those of another row.
         keys: as there.
-        signs: for each row 1, or -1 where its counts are taken away from those of others; None: all are 1.
     """
 
     times: Mapping[str, Whole]
     key_ids: Whole
-    histograms: Sequence[bytes | None]
+    owners: Whole
+    buckets: Whole
+    counts: Whole
     keys: Mapping[int, tuple[Any, ...]]
-    signs: Whole | None = None
 
     def groups(
         self, by: Sequence[str] = (), statuses: Sequence[str] | None = ("succeeded",)
@@ -102,21 +104,19 @@ class LatencyCube:
         """
         place = KEY_COLUMNS.index("status")
         wanted = [key_id for key_id, key in self.keys.items() if statuses is None or key[place] in statuses]
-        kept = np.flatnonzero(np.isin(self.key_ids, wanted))
+        is_kept = np.isin(self.key_ids, wanted)
+        kept = np.flatnonzero(is_kept)
         times = {name: column[kept] for name, column in self.times.items()}
         keys, order, edges = partition(times, self.key_ids[kept], self.keys, by)
-        group = np.empty(len(kept), np.int64)
-        group[order] = np.repeat(np.arange(len(keys)), np.diff(np.append(edges, len(kept))))
-        owners, buckets, counts = unpacked([self.histograms[row] for row in kept.tolist()])
-        if self.signs is not None:
-            counts = counts * self.signs[kept][owners]
-        cells, inverse = np.unique(group[owners] * 256 + buckets, return_inverse=True)
-        sums = np.zeros(len(cells), np.int64)
-        np.add.at(sums, inverse, counts)
+        group = np.zeros(len(is_kept), np.int64)
+        group[kept[order]] = np.repeat(np.arange(len(keys)), np.diff(np.append(edges, len(kept))))
+        counted = is_kept[self.owners]
+        sums = np.zeros(len(keys) * _BUCKETS, np.int64)
+        np.add.at(sums, group[self.owners[counted]] * _BUCKETS + self.buckets[counted], self.counts[counted])
+        cells = np.flatnonzero(sums)
         found: list[dict[int, int]] = [{} for _ in keys]
-        for cell, count in zip(cells.tolist(), sums.tolist(), strict=True):
-            if count:
-                found[cell // 256][cell % 256] = count
+        for cell, count in zip(cells.tolist(), sums[cells].tolist(), strict=True):
+            found[cell // _BUCKETS][cell % _BUCKETS] = count
         return tuple(LatencyGroup(key, MappingProxyType(each)) for key, each in zip(keys, found, strict=True) if each)
 
 
@@ -176,9 +176,10 @@ def partition(
     order, edges = _runs_of((code, *used))
     values = list(codes)
     rows = zip(*(column[order[edges]].tolist() for column in (code, *used)), strict=True)
-    return [_key(by, values[first], rest) for first, *rest in rows], order, edges
-
-
-def _key(by: Sequence[str], of_key: tuple[Any, ...], of_times: Sequence[int]) -> tuple[Any, ...]:
-    in_key, in_times = iter(of_key), iter(of_times)
-    return tuple(next(in_key) if name in KEY_COLUMNS else next(in_times) for name in by)
+    joined = [(*values[first], *rest) for first, *rest in rows]
+    # Columns of the key come first there; where they do in `by`, too, it is the group's key already.
+    in_order = [*(name for name in by if name in KEY_COLUMNS), *(name for name in by if name in times)]
+    if list(by) != in_order:
+        places = [in_order.index(name) for name in by]
+        joined = [tuple([each[place] for place in places]) for each in joined]
+    return joined, order, edges

@@ -22,11 +22,20 @@ from router.ledger import histograms
 from router.ledger.database import database_errors, for_writing
 from router.ledger.rollup_scan import Scanned, scan
 from router.ledger.rollup_tables import attempts_rollup, dearest_runs, prunes, runs_rollup
-from router.ledger.rollup_write import DayWriter, insert_rows
+from router.ledger.rollup_write import DayWriter, Keys, insert_rows
 from router.ledger.rollups import DAY, lock, refresh, refresh_day
 from router.ledger.rows import DAY_US, QUARTER_HOUR_US
 from router.ledger.sums import SUM_NAMES
-from router.ledger.tables import answers, attempt_terms, attempts, plan_steps, runs
+from router.ledger.tables import (
+    answers,
+    attempt_terms,
+    attempts,
+    outcomes,
+    plan_steps,
+    run_requests,
+    runs,
+    tool_calls,
+)
 from router.ledger.verify_rollups import days_with_rows
 
 KEPT_DAYS = 2
@@ -151,7 +160,7 @@ class _Day:
         gone = sa.select(attempts.c.attempt_id).where(self._attempts)
         run(sa.delete(attempt_terms).where(attempt_terms.c.attempt_id.in_(gone)))
         count = run(sa.delete(attempts).where(self._attempts)).rowcount
-        for table in (answers, plan_steps):
+        for table in (answers, outcomes, tool_calls, run_requests, plan_steps):
             run(sa.delete(table).where(table.c.run_id.in_(self._runs)))
         return count, run(sa.delete(runs).where(runs.c.run_id.in_(self._runs.correlate(None)))).rowcount
 
@@ -160,10 +169,11 @@ class _Day:
     ) -> None:
         """Keep what quarter hours have lost as rows of this prune, and write what is left of them anew."""
         left = scan(self._connection, quarter_hours)
-        writer = DayWriter(self._connection, day, quarter_hours)
+        keys = Keys()
+        writer = DayWriter(self._connection, day, quarter_hours, keys)
         insert_rows(self._connection, _lost(sums, writer.rows_of(left), self._prune_id))
         self._freeze_runs(of_runs, dearest, left)
-        writer = DayWriter(self._connection, day, quarter_hours)  # again: it now sees that there are rows to keep
+        writer = DayWriter(self._connection, day, quarter_hours, keys)  # again: it now sees that there are rows to keep
         writer.write(left)
         writer.finish()
 

@@ -1,14 +1,14 @@
 """The statements that reports stand on, in SQL that SQLite, PostgreSQL, DuckDB and ClickHouse all read alike.
 
-In: a span of instants and the columns to group by. Out: SQLAlchemy Core selects over the raw rows (what the rollups are
-held to, and what is read where they cannot be written), and the text of those over the rollups. Invariant: groups are
-plain columns, functions are SUM, COUNT, MIN and CASE; no division, no rounding, no percentile is left to a database.
+In: a span of instants and the columns to group by. Out: SQLAlchemy Core selects over the raw rows: what the rollups are
+held to, and what is read where they cannot be written. Invariant: groups are plain columns, functions are SUM, COUNT,
+MIN and CASE; no division, no rounding, no percentile is left to a database.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -20,12 +20,10 @@ from router.ledger.tables import attempt_terms, attempts, usage_buckets
 __all__ = [
     "GROUP_COLUMNS",
     "SUM_NAMES",
-    "Piece",
     "attempt_groups",
     "bucket_groups",
     "checked_groups",
     "latency_counts",
-    "rollup_rows",
 ]
 
 _CONDITIONS = {
@@ -120,36 +118,6 @@ def latency_counts(
     source = attempts.outerjoin(attempt_terms) if "terms_id" in by else attempts
     query = sa.select(*columns, value, sa.func.count()).select_from(source)
     return query.where(*_within(start_us, end_us), value.is_not(None)).group_by(*columns, value)
-
-
-class Piece(NamedTuple):
-    """Rows of a rollup: those of one width from a quarter hour on up to another one.
-
-    `span` is a number of what they are for, given back with each row.
-    """
-
-    span: int
-    width: int
-    first: int
-    past: int
-
-
-def rollup_rows(pieces: Iterable[Piece], times: Sequence[str], values: Sequence[str]) -> str:
-    """Return the text of the select of span, times, key and some columns over some pieces of the rollup.
-
-    A row is not added up here: few rows cover a span, and to sort them by their group took longer than to read them.
-
-    Args:
-        pieces: at least one.
-        times: of `day` and `quarter_hour`, those wanted.
-        values: names of columns of the rollup; rows are left out where the first one is NULL.
-    """
-    columns = ", ".join(("p.span", *(f"r.{name}" for name in (*times, "key_id", *values))))
-    where = f"r.width = p.width AND r.quarter_hour >= p.first_one AND r.quarter_hour < p.past_one AND r.{values[0]}"
-    rows = ", ".join(f"({piece.span}, {piece.width}, {piece.first}, {piece.past})" for piece in pieces)
-    from_pieces = f"WITH p(span, width, first_one, past_one) AS (VALUES {rows})"
-    # CROSS JOIN: SQLite then goes from piece to piece, and never the other way round.
-    return f"{from_pieces} SELECT {columns} FROM p CROSS JOIN attempts_rollup AS r WHERE {where} IS NOT NULL"  # noqa: S608
 
 
 def _columns(by: Sequence[str]) -> list[sa.Column[Any]]:

@@ -8,8 +8,7 @@ worked off first, and where the database cannot be written, the raw rows themsel
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from itertools import chain
+from contextlib import contextmanager
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -18,12 +17,12 @@ import sqlalchemy as sa
 from pricing.money import join_amount
 from router.errors import LedgerError, unknown_name
 from router.ledger import histograms, queries
-from router.ledger.cube import SPAN, LatencyCube, UsageCube, Whole, compacted
+from router.ledger.cube import SPAN, LatencyCube, UsageCube, compacted
 from router.ledger.database import database_errors, is_read_only, shown
 from router.ledger.groups import DearRun, RunGroup
-from router.ledger.queries import Piece
 from router.ledger.records import Amount
-from router.ledger.rollup_cover import cover
+from router.ledger.rollup_cover import Use, cover, plan
+from router.ledger.rollup_fetch import fetch_histograms, fetch_sums
 from router.ledger.rollup_runs import DEAREST
 from router.ledger.rollup_tables import WIDTHS, dearest_runs, prunes, rollup_keys, runs_rollup
 from router.ledger.rollups import DAY, refresh
@@ -34,8 +33,8 @@ Span = tuple[int, int]
 RUN_COLUMNS = ("day", "configuration", "task_class", "tenant", "tags_id", "status")
 """What runs can be grouped by."""
 
-_PIECES_AT_ONCE = 400
-_ROWS_AT_ONCE = 5_000
+_SPANS_AT_ONCE = 1_000  # a statement of some 3,000 pieces
+_NONE = np.empty(0, np.int64)
 _LAST_US = 253_402_300_800_000_000  # the end of the year 9999: an end beyond it means all there is
 
 
@@ -80,19 +79,18 @@ class RollupReader:
         if not self._fresh(bounds):
             return self._raw_usage(spans, times)
         heads = 1 + len(times)
-        parts = [np.empty((0, heads + 1 + len(SUM_NAMES)), np.int64)]
-        for pieces in _batches(bounds, times):
-            for rows in self._text(queries.rollup_rows(pieces, times, SUM_NAMES)):
-                flat = np.fromiter(chain.from_iterable(rows), np.int64, len(rows) * parts[0].shape[1])
-                parts.append(flat.reshape(len(rows), -1))
-        table = np.concatenate(parts)
-        spans_of, signs = _signed(table[:, 0])
-        sums = table[:, heads + 1 :]
-        sums[signs < 0] *= -1
-        columns = [spans_of, *(table[:, at] for at in range(1, heads))]
-        kept, key_ids, sums = compacted(columns, table[:, heads], sums)
-        names = (SPAN, *times)
-        return UsageCube(dict(zip(names, kept, strict=True)), key_ids, sums, self._keys_of(set(key_ids.tolist())))
+        columns = [[_NONE] for _ in range(heads + 1)]
+        sums = [np.empty((0, len(SUM_NAMES)), np.int64)]
+        for uses in _plans(bounds, times):
+            with self._connected() as connection:
+                rows = fetch_sums(connection, uses, times)
+            for column, part in zip(columns, (*rows.times, rows.key_ids), strict=True):
+                column.append(part)
+            sums.append(rows.sums)
+        *kept, key_ids = map(np.concatenate, columns)
+        kept, key_ids, totals = compacted(kept, key_ids, np.concatenate(sums))
+        keys = self._keys_of(set(key_ids.tolist()))
+        return UsageCube(dict(zip((SPAN, *times), kept, strict=True)), key_ids, totals, keys)
 
     def latencies(
         self, spans: Sequence[Span], times: Sequence[str] = (), measure: Literal["latency", "ttft"] = "latency"
@@ -112,17 +110,19 @@ class RollupReader:
         if not self._fresh(bounds):
             return self._raw_latencies(spans, times, measure)
         column = "latencies" if measure == "latency" else "ttfts"
-        rows = [
-            row
-            for pieces in _batches(bounds, times)
-            for rows in self._text(queries.rollup_rows(pieces, times, (column,)))
-            for row in rows
-        ]
-        heads = np.array([row[:-1] for row in rows], np.int64).reshape(len(rows), 2 + len(times))
-        kept = {name: heads[:, at] for at, name in enumerate((SPAN, *times))}
-        kept[SPAN], signs = _signed(kept[SPAN])
-        keys = self._keys_of(set(heads[:, -1].tolist()))
-        return LatencyCube(kept, heads[:, -1], [row[-1] for row in rows], keys, signs)
+        columns = [[_NONE] for _ in range(3 + len(times))]
+        packed: list[bytes] = []
+        for uses in _plans(bounds, times):
+            with self._connected() as connection:
+                rows = fetch_histograms(connection, uses, times, column)
+            for values, part in zip(columns, (*rows.times, rows.key_ids, rows.signs), strict=True):
+                values.append(part)
+            packed.extend(rows.histograms)
+        *kept, key_ids, signs = map(np.concatenate, columns)
+        owners, buckets, counts = histograms.unpacked(packed)
+        keys = self._keys_of(set(key_ids.tolist()))
+        kept_apart = dict(zip((SPAN, *times), kept, strict=True))
+        return LatencyCube(kept_apart, key_ids, owners, buckets, counts * signs[owners], keys)
 
     def runs(self, span: Span, by: Sequence[str]) -> tuple[RunGroup, ...]:
         """Return how many runs that started in a span there are of each combination that occurs.
@@ -144,13 +144,14 @@ class RollupReader:
         columns = [runs_rollup.c[name] for name in by]
         found: dict[tuple[Any, ...], int] = {}
         table = runs_rollup.c
-        for rows in cover(*bounds, (1, DAY)):
+        for use in cover(*bounds, (1, DAY)):
+            rows = use.piece
             within = (table.width == rows.width, table.quarter_hour >= rows.first, table.quarter_hour < rows.past)
             query = sa.select(*columns, sa.func.sum(table.runs)).where(*within).group_by(*columns)
             with self._connected() as connection:
                 for *key, count in connection.execute(query):
                     if count is not None:
-                        found[tuple(key)] = found.get(tuple(key), 0) + (-int(count) if rows.is_minus else int(count))
+                        found[tuple(key)] = found.get(tuple(key), 0) + use.sign * int(count)
         return tuple(RunGroup(key, count) for key, count in found.items() if count)
 
     def dearest(self, span: Span, limit: int) -> tuple[DearRun, ...]:
@@ -214,18 +215,6 @@ class RollupReader:
                 self._keys = {row[0]: tuple(row[1:]) for row in connection.execute(query)}
         return {key_id: self._keys[key_id] for key_id in ids}
 
-    def _text(self, statement: str) -> Iterator[Sequence[Sequence[Any]]]:
-        """Yield a statement's rows in batches: a month of quarter hours is large as Python's integers.
-
-        They come from the driver's own cursor: to wrap each row took as long as to read it.
-        """
-        with self._connected() as connection:
-            connection.execute(sa.select(sa.literal(1)))  # begins the transaction
-            with closing(connection.connection.cursor()) as cursor:
-                cursor.execute(statement)
-                while rows := cursor.fetchmany(_ROWS_AT_ONCE):
-                    yield rows
-
     def _raw_usage(self, spans: Sequence[Span], times: Sequence[str]) -> UsageCube:
         """Read the raw rows, where the rollups cannot be brought up to date."""
         heads: list[tuple[int, ...]] = []
@@ -258,30 +247,16 @@ class RollupReader:
         table = np.array(heads, np.int64).reshape(len(heads), 2 + len(times))
         make = histograms.from_counts if measure == "latency" else histograms.from_timed_counts
         kept = {name: table[:, at] for at, name in enumerate((SPAN, *times))}
-        packed = [make(pairs) for pairs in found.values()]
-        return LatencyCube(kept, table[:, -1], packed, {key_id: key for key, key_id in ids.items()})
+        unpacked = histograms.unpacked([make(pairs) for pairs in found.values()])
+        return LatencyCube(kept, table[:, -1], *unpacked, {key_id: key for key, key_id in ids.items()})
 
 
-def _batches(bounds: Sequence[tuple[int, int]], times: Sequence[str]) -> Iterator[list[Piece]]:
-    """Yield the pieces of spans, as many at once as a statement takes; a span is never cut."""
+def _plans(bounds: Sequence[tuple[int, int]], times: Sequence[str]) -> Iterator[Sequence[Use]]:
+    """Yield what spans are the sums of, as many at once as a statement takes: a span is of one statement."""
     widths = (1,) if "quarter_hour" in times else WIDTHS
-    held: list[Piece] = []
-    for number, span in enumerate(bounds):
-        held.extend(
-            Piece(~number if rows.is_minus else number, rows.width, rows.first, rows.past)
-            for rows in cover(*span, widths)
-        )
-        if len(held) >= _PIECES_AT_ONCE:
-            yield held
-            held = []
-    if held:
-        yield held
-
-
-def _signed(numbers: Whole) -> tuple[Whole, Whole]:
-    """Return the spans that rows are for, and -1 for each row that is to be taken away: its number is `~span`."""
-    is_minus = numbers < 0
-    return np.where(is_minus, ~numbers, numbers), np.where(is_minus, -1, 1)
+    for first in range(0, len(bounds), _SPANS_AT_ONCE):
+        if uses := plan(bounds[first : first + _SPANS_AT_ONCE], widths, first):
+            yield uses
 
 
 def _dear_run(row: sa.RowMapping) -> DearRun:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -40,6 +40,7 @@ _COSTS = (
     .where(*_STARTED_IN, attempts.c.settled_currency.is_not(None))
     .group_by(runs.c.run_id, attempts.c.settled_currency)
 )
+_Cost = tuple[int, int, Any, int]
 _OF_RUN = ("run_id", "started_us", "configuration", "task_class", "tenant")
 
 
@@ -51,36 +52,52 @@ def counts_of_runs(connection: sa.Connection, bounds: Mapping[str, int], tags: d
         bounds: `low` and `high`, microseconds since 1970 UTC.
         tags: is told the labels that were met, by id.
     """
+    identities: dict[str, str | None] = {}
     found = []
-    for start_us, *key, text, count in connection.execute(_COUNTS, bounds):
-        labels = json.loads(text)
-        identity = tags_id(labels)
-        if identity is not None:
-            tags[identity] = tags_document(labels)
+    for start_us, *key, text, count in raw_rows(connection, _COUNTS, bounds):
+        if text not in identities:
+            labels = json.loads(text)
+            identity = identities[text] = tags_id(labels)
+            if identity is not None:
+                tags[identity] = tags_document(labels)
         named = {"quarter_hour": start_us // QUARTER_HOUR_US, **dict(zip(_KEYS, key, strict=True))}
-        found.append({**named, "tags_id": identity, "runs": count})
+        found.append({**named, "tags_id": identities[text], "runs": count})
     return found
 
 
-def dearest_of_runs(connection: sa.Connection, bounds: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+def dearest_of_runs(connection: sa.Connection, stretches: Iterable[Mapping[str, int]]) -> Iterator[dict[str, Any]]:
     """Yield the dearest runs that started in each quarter hour, for each currency.
 
     Of equal amounts the lower ids are kept, so that what is kept does not hang on the database.
 
     Args:
         connection: to read.
-        bounds: `low` and `high`, microseconds since 1970 UTC.
+        stretches: `low` and `high` of each, microseconds since 1970 UTC, on whole quarter hours.
     """
-    costs: dict[tuple[int, str], list[tuple[int, int, Any, int]]] = {}
-    for start_us, currency, micro, pico, run_id, count in connection.execute(_COSTS, bounds):
-        cost = (-micro - pico // 1_000_000, -(pico % 1_000_000), run_id, count)
-        costs.setdefault((start_us // QUARTER_HOUR_US, currency), []).append(cost)
-    best = {key: heapq.nsmallest(DEAREST, each) for key, each in costs.items()}
+    best: dict[tuple[int, str], list[_Cost]] = {}
+    for bounds in stretches:
+        costs: dict[tuple[int, str], list[_Cost]] = {}
+        for start_us, currency, micro, pico, run_id, count in raw_rows(connection, _COSTS, bounds):
+            cost = (-micro - pico // 1_000_000, -(pico % 1_000_000), run_id, count)
+            costs.setdefault((start_us // QUARTER_HOUR_US, currency), []).append(cost)
+        best.update({key: heapq.nsmallest(DEAREST, each) for key, each in costs.items()})
     about = _about(connection, sorted({_text(cost[2]) for each in best.values() for cost in each}))
     for (quarter_hour, currency), each in best.items():
         for micro, pico, run_id, count in each:
             named = {"quarter_hour": quarter_hour, "currency": currency, **about[_text(run_id)]}
             yield {**named, "attempts": count, "settled_micro": -micro, "settled_pico": -pico}
+
+
+def raw_rows(connection: sa.Connection, query: sa.Select[Any], bounds: Mapping[str, int]) -> Sequence[Sequence[Any]]:
+    """Return the rows of a select as the driver gives them: to wrap each one took longer than to read it.
+
+    Args:
+        connection: to read.
+        query: its columns are numbers and texts.
+        bounds: the values of its parameters.
+    """
+    found: Sequence[Sequence[Any]] = connection.execute(query, bounds).cursor.fetchall()
+    return found
 
 
 def _text(run_id: Any) -> str:

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from pricing.usage import BUCKETS
 from router.ledger import histograms, queries
 from router.ledger.digests import pair_of
-from router.ledger.rollup_runs import counts_of_runs, dearest_of_runs
+from router.ledger.rollup_runs import counts_of_runs, dearest_of_runs, raw_rows
 from router.ledger.rows import QUARTER_HOUR_US
 from router.ledger.sums import KEY_COLUMNS, SUM_NAMES, SUMMED
 from router.ledger.tables import attempt_terms, attempts
@@ -82,9 +82,10 @@ def scan(connection: sa.Connection, quarter_hours: Sequence[int]) -> Scanned:
     found.sums.extend(_in_full(row, found.keys) for row in buckets if row[0] in wanted)
     for low, high in stretches(quarter_hours):
         bounds = {"low": low * QUARTER_HOUR_US, "high": high * QUARTER_HOUR_US}
-        _add_attempts(connection, bounds, found)
+        parts = list(_parts(connection, bounds))
+        _add_attempts(connection, parts, found)
         found.runs.extend(counts_of_runs(connection, bounds, found.tags))
-        found.dearest.extend(dearest_of_runs(connection, bounds))
+        found.dearest.extend(dearest_of_runs(connection, parts))
     return found
 
 
@@ -99,8 +100,23 @@ def stretches(quarter_hours: Sequence[int]) -> Iterator[tuple[int, int]]:
     yield first, last + 1
 
 
-def _add_attempts(connection: sa.Connection, bounds: Mapping[str, int], found: Scanned) -> None:
-    rows = connection.execute(_by_digests(connection.dialect.name), bounds).all()
+def _parts(connection: sa.Connection, bounds: Mapping[str, int]) -> Iterator[Mapping[str, int]]:
+    """Yield a stretch as it is, or by quarter hours: many rows are sorted sooner where they fit a cache."""
+    if int(connection.execute(_COUNT, bounds).scalar_one()) <= _MANY:
+        yield bounds
+        return
+    for low_us in range(bounds["low"], bounds["high"], QUARTER_HOUR_US):
+        yield {"low": low_us, "high": low_us + QUARTER_HOUR_US}
+
+
+_MANY = 4_000  # attempts; some 300 bytes of each are sorted
+_WITHIN = (attempts.c.started_us >= sa.bindparam("low"), attempts.c.started_us < sa.bindparam("high"))
+_COUNT = sa.select(sa.func.count()).select_from(attempts).where(*_WITHIN)
+
+
+def _add_attempts(connection: sa.Connection, parts: Sequence[Mapping[str, int]], found: Scanned) -> None:
+    query = _by_digests(connection.dialect.name)
+    rows = [row for part in parts for row in raw_rows(connection, query, part)]
     undigested = sorted({row[0] for row in rows if row[1] is None or row[2] is None})
     for quarter_hour in undigested:
         found.sums.extend(_by_columns(connection, quarter_hour, found.keys))
@@ -177,8 +193,7 @@ def _by_digests(dialect_name: str) -> sa.Select[*tuple[Any, ...]]:
         sign = sa.case((table.latency_bucket.is_not(None), sa.func.char(table.latency_bucket + histograms.FIRST)))
         latencies = sa.func.group_concat(sign, "")
         ttfts = sa.func.group_concat(table.ttft_us, ",")
-    within = (table.started_us >= sa.bindparam("low"), table.started_us < sa.bindparam("high"))
-    return sa.select(*columns, latencies, ttfts).where(*within).group_by(*keys)
+    return sa.select(*columns, latencies, ttfts).where(*_WITHIN).group_by(*keys)
 
 
 def _sum(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:

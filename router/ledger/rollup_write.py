@@ -6,7 +6,7 @@ ones. Invariant: after `finish` the rows of every width have the same sums; rows
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -27,6 +27,33 @@ _DAY = WIDTHS[-1]
 Row = Sequence[Any]
 
 
+class Keys:
+    """The keys on record, which are only ever added to, so that they are read once for many days."""
+
+    def __init__(self) -> None:
+        self.ids: dict[Pair, int] = {}
+        self.values: dict[Pair, tuple[Any, ...]] = {}
+        self._last = 0
+
+    def read(self, connection: sa.Connection) -> None:
+        """Read those that somebody else has added; the connection's transaction holds the lock."""
+        query = _KEYS.where(rollup_keys.c.key_id > self._last)
+        for key_id, digest, *values in connection.execute(query).all():
+            pair = pair_from_text(digest)
+            self.ids[pair], self.values[pair] = key_id, tuple(values)
+            self._last = max(self._last, key_id)
+
+    def add(self, connection: sa.Connection, new: Mapping[Pair, tuple[Any, ...]]) -> None:
+        """Give each new key an id, and write it."""
+        if new:
+            rows = [
+                {"key_id": key_id, "digest": pair_text(pair), **dict(zip(KEY_COLUMNS, values, strict=True))}
+                for key_id, (pair, values) in enumerate(new.items(), self._last + 1)
+            ]
+            connection.execute(sa.insert(rollup_keys), rows)
+            self.read(connection)
+
+
 class DayWriter:
     """Replaces the rollup rows of some quarter hours of one UTC day.
 
@@ -34,9 +61,10 @@ class DayWriter:
         connection: in a transaction that holds the lock.
         day: days since 1970.
         quarter_hours: all whose rows are to be replaced; the old ones are deleted at once.
+        keys: those on record, as far as they were read in transactions that were committed.
     """
 
-    def __init__(self, connection: sa.Connection, day: int, quarter_hours: Sequence[int]) -> None:
+    def __init__(self, connection: sa.Connection, day: int, quarter_hours: Sequence[int], keys: Keys) -> None:
         self._connection, self._day, self._quarter_hours = connection, day, quarter_hours
         table = attempts_rollup.c
         self._delete(attempts_rollup, quarter_hours, table.width == 1)
@@ -46,17 +74,16 @@ class DayWriter:
         found = connection.execute(sa.select(attempts_rollup.c.key_id).where(*others).limit(1)).first()
         # Of a day that has no other rows, wider rows are made of what is at hand.
         self._at_hand: list[Row] | None = [] if found is None else None
-        self._key_ids = {pair_from_text(row.digest): row.key_id for row in connection.execute(_KEYS)}
-        self._keys: dict[Pair, tuple[Any, ...]] = {}
-        self._runs: list[dict[str, Any]] = []
+        self._keys = keys
+        keys.read(connection)
 
     def rows_of(self, scanned: Scanned) -> list[Row]:
         """Return the rows of `attempts_rollup` that quarter hours add up to; new keys get a row of their own."""
         self._learn_keys(scanned)
         rows: list[Row] = []
         for each in scanned.sums:
-            sums = each.sums if each.is_whole else with_status(each.sums, self._keys[each.pair])
-            head = (1, each.quarter_hour, self._key_ids[each.pair], 0, self._day)
+            sums = each.sums if each.is_whole else with_status(each.sums, self._keys.values[each.pair])
+            head = (1, each.quarter_hour, self._keys.ids[each.pair], 0, self._day)
             rows.append((*head, *sums, each.latencies, each.ttfts))
         return rows
 
@@ -69,9 +96,7 @@ class DayWriter:
         if scanned.tags:
             tags = [{"tags_id": tags_id, "document": document} for tags_id, document in sorted(scanned.tags.items())]
             self._connection.execute(insert_if_absent(self._connection.dialect.name, tag_sets), tags)
-        if scanned.runs:
-            rows_of_runs = [{"width": 1, "prune_id": 0, "day": self._day, **each} for each in scanned.runs]
-            self._connection.execute(sa.insert(runs_rollup), rows_of_runs)
+        self._insert(runs_rollup, {"width": 1, "prune_id": 0, "day": self._day}, scanned.runs)
         if scanned.dearest:
             self._connection.execute(sa.insert(dearest_runs), [each | {"prune_id": 0} for each in scanned.dearest])
 
@@ -88,33 +113,20 @@ class DayWriter:
         self._write_runs_of_day()
 
     def _learn_keys(self, scanned: Scanned) -> None:
-        """Give an id to each key that has none, and read the values of those that are needed."""
-        needed = {each.pair: each.quarter_hour for each in scanned.sums if each.pair not in self._keys}
-        self._keys.update(scanned.keys)
-        self._keys.update(self._stored({pair for pair in needed if pair in self._key_ids}))
-        for quarter_hour in sorted({needed[pair] for pair in needed if pair not in self._keys}):
-            wanted = [pair for pair in needed if pair not in self._keys and needed[pair] == quarter_hour]
-            self._keys.update(keys_of(self._connection, quarter_hour, wanted))
-        new = [pair for pair in needed if pair not in self._key_ids]
-        after = max(self._key_ids.values(), default=0) + 1
-        self._key_ids.update({pair: key_id for key_id, pair in enumerate(new, after)})
-        if new:
-            rows = [
-                {
-                    "key_id": self._key_ids[pair],
-                    "digest": pair_text(pair),
-                    **dict(zip(KEY_COLUMNS, self._keys[pair], strict=True)),
-                }
-                for pair in new
-            ]
-            self._connection.execute(sa.insert(rollup_keys), rows)
+        """Give an id to each key that has none."""
+        needed = {each.pair: each.quarter_hour for each in scanned.sums if each.pair not in self._keys.ids}
+        found = {pair: scanned.keys[pair] for pair in needed if pair in scanned.keys}
+        for quarter_hour in sorted({needed[pair] for pair in needed if pair not in found}):
+            wanted = [pair for pair in needed if pair not in found and needed[pair] == quarter_hour]
+            found.update(keys_of(self._connection, quarter_hour, wanted))
+        self._keys.add(self._connection, {pair: found[pair] for pair in needed})
 
-    def _stored(self, pairs: set[Pair]) -> dict[Pair, tuple[Any, ...]]:
-        ids = {self._key_ids[pair]: pair for pair in pairs}
-        if not ids:
-            return {}
-        query = sa.select(rollup_keys.c.key_id, *(rollup_keys.c[name] for name in KEY_COLUMNS))
-        return {ids[row[0]]: tuple(row[1:]) for row in self._connection.execute(query) if row[0] in ids}
+    def _insert(self, table: sa.Table, head: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+        """Insert rows that all have the same names, in the order of the first one; `head` is the same in each."""
+        if rows:
+            names = (*head, *rows[0])
+            values = [(*head.values(), *row.values()) for row in rows]
+            self._connection.exec_driver_sql(_insert(self._connection, table.name, names), values)
 
     def _rows(self, width: int, quarter_hours: Sequence[int]) -> Sequence[Row]:
         table = attempts_rollup.c
@@ -143,15 +155,16 @@ class DayWriter:
 def insert_rows(connection: sa.Connection, rows: Sequence[Row]) -> None:
     """Insert rows of `attempts_rollup`, whose values are in the order of its columns."""
     if rows:
-        connection.exec_driver_sql(_INSERTS[connection.dialect.name], list(map(tuple, rows)))
+        connection.exec_driver_sql(_insert(connection, attempts_rollup.name, _COLUMNS), list(map(tuple, rows)))
 
 
-_KEYS = sa.select(rollup_keys.c.key_id, rollup_keys.c.digest)
-_INTO = f"INSERT INTO attempts_rollup ({', '.join(_COLUMNS)})"
-_INSERTS = {
-    dialect: f"{_INTO} VALUES ({', '.join([place] * len(_COLUMNS))})"
-    for dialect, place in (("sqlite", "?"), ("postgresql", "%s"))
-}
+_KEYS = sa.select(rollup_keys.c.key_id, rollup_keys.c.digest, *(rollup_keys.c[name] for name in KEY_COLUMNS))
+
+
+def _insert(connection: sa.Connection, table: str, names: Sequence[str]) -> str:
+    """Return the driver's own text: a row as a dictionary, and bound by name, takes three times as long."""
+    place = "?" if connection.dialect.name == "sqlite" else "%s"
+    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join([place] * len(names))})"  # noqa: S608 - our own
 
 
 def _added_up(lower: Sequence[Row], width: int) -> Sequence[Row]:

@@ -19,7 +19,7 @@ from router.ledger.digests import pair_of
 from router.ledger.marks import mark
 from router.ledger.rollup_scan import Scanned, scan
 from router.ledger.rollup_tables import WIDTHS, attempts_rollup, dearest_runs, rollup_marks, runs_rollup
-from router.ledger.rollup_write import DayWriter
+from router.ledger.rollup_write import DayWriter, Keys
 from router.ledger.rows import DAY_US, QUARTER_HOUR_US
 from router.ledger.sums import KEY_COLUMNS
 from router.ledger.tables import attempt_terms, attempts, runs, usage_buckets
@@ -42,13 +42,13 @@ def refresh(engine: sa.Engine, first: int | None = None, past: int | None = None
     Raises:
         LedgerError: the database cannot be read or written.
     """
-    done = 0
+    done, keys = 0, Keys()
     with database_errors(engine, "add up"):
         day = _next_day(engine, first, past)
         while day is not None:
             with for_writing(engine).begin() as connection:
                 lock(connection)
-                done += refresh_day(engine, connection, day)
+                done += refresh_day(engine, connection, day, keys)
             day = _next_day(engine, (day + 1) * DAY, past)
     return done
 
@@ -113,17 +113,18 @@ def _next_day(engine: sa.Engine, first: int | None, past: int | None) -> int | N
     return None if found is None else int(found) // DAY
 
 
-def refresh_day(engine: sa.Engine | None, connection: sa.Connection, day: int) -> int:
+def refresh_day(engine: sa.Engine | None, connection: sa.Connection, day: int, keys: Keys | None = None) -> int:
     """Add up what was marked of one day; return how many quarter hours that were.
 
     Args:
         engine: gives more connections to read by; None: the transaction has changed raw rows that only it can see.
         connection: in a transaction that holds the lock.
         day: days since 1970.
+        keys: those that were read for other days; None: none were.
     """
     marked = _take_marks(connection, day)
     if marked:
-        writer = DayWriter(connection, day, marked)
+        writer = DayWriter(connection, day, marked, keys or Keys())
         for scanned in _scanned(engine, connection, marked):
             writer.write(scanned)
         writer.finish()

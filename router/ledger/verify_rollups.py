@@ -150,7 +150,9 @@ def _runs(connection: sa.Connection, first: int, past: int, left_out: Collection
     dear = dearest_runs.c
     kept = (dear.prune_id == 0, dear.quarter_hour >= first, dear.quarter_hour < past)
     rows = {tuple(row) for row in connection.execute(sa.select(*(dear[name] for name in names)).where(*kept))}
-    for each in sorted(rows ^ {tuple(found[name] for name in names) for found in dearest_of_runs(connection, bounds)}):
+    for each in sorted(
+        rows ^ {tuple(found[name] for name in names) for found in dearest_of_runs(connection, [bounds])}
+    ):
         if each[0] in left_out:
             continue
         said, other = ("among the dearest", "not") if each in rows else ("not among the dearest", "it is")

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from router.ledger.records import (
     RunStarted,
     UsageBucket,
 )
-from router.ledger.rollup_read import cover
+from router.ledger.rollup_cover import plan
 from router.ledger.rollup_tables import WIDTHS
 from router.ledger.rows import Record
 
@@ -49,15 +50,42 @@ IMPORT = Import("00000000-0000-7000-8000-000000000001", "f", "n", "s", "m", "l",
 # ---- what spans are made of
 
 
-@given(st.integers(0, 400), st.integers(0, 400))
-def test_the_pieces_of_a_span_cover_each_quarter_hour_once(first: int, length: int) -> None:
-    """Rows of one width cover each record once, so a span is the sum of the widest rows that fit in it."""
-    covered = Counter(
-        quarter_hour for _, low, high in cover(first, first + length) for quarter_hour in range(low, high)
-    )
-    assert covered == Counter(range(first, first + length))
-    assert all(low % width == high % width == 0 for width, low, high in cover(first, first + length))
-    assert len(list(cover(first, first + length))) <= 2 * len(WIDTHS) - 1
+@given(
+    st.lists(st.tuples(st.integers(0, 400), st.integers(0, 400)), max_size=4),
+    st.lists(st.integers(0, 400), max_size=6),
+    st.sampled_from([WIDTHS, (1, 96), (1,)]),
+)
+def test_the_pieces_of_spans_cover_each_quarter_hour_once(
+    apart: list[tuple[int, int]], cuts: list[int], widths: tuple[int, ...]
+) -> None:
+    """Each quarter hour of a span counts once in it, and no other at all: of spans apart, and of ones in a row."""
+    spans = [*apart, *pairwise(sorted(cuts))]
+    covered: list[Counter[int]] = [Counter() for _ in spans]
+    for use in plan(spans, widths):
+        assert use.piece.first % use.piece.width == use.piece.past % use.piece.width == 0
+        for quarter_hour in range(use.piece.first, use.piece.past):
+            covered[use.span][quarter_hour] += use.sign
+    for (first, past), counts in zip(spans, covered, strict=True):
+        assert {each: count for each, count in counts.items() if count} == dict.fromkeys(range(first, past), 1)
+
+
+def _rows(spans: list[tuple[int, int]]) -> Counter[int]:
+    """Return how many times of each width are read."""
+    read: Counter[int] = Counter()
+    for piece in {use.piece for use in plan(spans)}:
+        read[piece.width] += (piece.past - piece.first) // piece.width
+    return read
+
+
+def test_a_day_that_is_cut_in_two_is_read_as_itself_and_its_smaller_part() -> None:
+    # Tokyo, at 15:00 UTC: the day and three times three hours; the first part is the day less these.
+    assert _rows([(0, 60), (60, 96)]) == {96: 1, 12: 3}
+    # Kolkata, at 18:30: 18:00 to 21:00 less the two quarter hours before 18:30, and 21:00 to 24:00.
+    assert _rows([(0, 74), (74, 96)]) == {96: 1, 12: 2, 1: 2}
+    # A part alone, of all but an hour, is the day less that hour.
+    assert _rows([(4, 96)]) == {96: 1, 1: 4}
+    # Hours are read as what they are: the last of them as the day less 92 others would be no fewer rows.
+    assert _rows([(hour * 4, hour * 4 + 4) for hour in range(24)]) == {1: 96}
 
 
 # ---- random ledgers
@@ -196,6 +224,24 @@ def _assert_equal(ledger: Ledger, span: tuple[int, int], by: tuple[str, ...]) ->
         assert {group.key: Counter(group.counts) for group in read} == raw
 
 
+def _assert_parts_equal(ledger: Ledger, edges: list[int]) -> None:
+    """See that spans in a row, read at once, are each what its raw rows add up to; edges in quarter hours."""
+    spans = list(pairwise(OCTOBER_US + edge * QUARTER_US for edge in edges))
+    by = ("tenant", "status")
+    for span, groups in zip(spans, ledger.reader.usage_groups_by_span(spans, by), strict=True):
+        assert {group.key: dict(group.sums) for group in groups} == _raw_groups(ledger, span, by)
+    together = {group.key: group.counts for group in ledger.reader.latency_cube(spans).groups(("span", *by))}
+    apart = {
+        (number, *group.key): group.counts
+        for number, span in enumerate(spans)
+        for group in ledger.reader.latency_histogram(*span, ("quarter_hour", *by))
+    }
+    summed: dict[tuple[Any, ...], Counter[int]] = {}
+    for (number, _, *rest), counts in apart.items():  # quarter hours are read without taking anything away
+        summed.setdefault((number, *rest), Counter()).update(counts)
+    assert {key: Counter(counts) for key, counts in together.items()} == summed
+
+
 @pytest.fixture(scope="module")
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the file of an empty ledger, to be copied: a hundred of them are needed."""
@@ -244,6 +290,8 @@ def test_rollups_equal_raw_rows_on_either_database(ledger: Ledger) -> None:
     for by in ((), ("day",), ("quarter_hour", "role"), ("tags_id", "terms_id"), GROUP_COLUMNS):
         _assert_equal(ledger, ALL, by)
         _assert_equal(ledger, (OCTOBER_US + 3 * QUARTER_US, OCTOBER_US + 150 * QUARTER_US), by)
+    for edges in ([-36, 0, 60, 96, 156, 192], [-22, 0, 74, 96, 170, 192, 266], [1, 2, 3, 4, 95, 96, 97, 192]):
+        _assert_parts_equal(ledger, edges)
     writer.complete()
     for by in ((), ("origin",), GROUP_COLUMNS):
         _assert_equal(ledger, ALL, by)
