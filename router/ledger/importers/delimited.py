@@ -7,8 +7,10 @@ head; a quote that is never closed, which would swallow rows, makes the whole fi
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
-from typing import TextIO
+import re
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+from typing import Any, TextIO
 
 from router.errors import WrongUsage
 from router.ledger.importers.file import SourceFile
@@ -16,6 +18,11 @@ from router.ledger.importers.file import SourceFile
 DELIMITERS = ",;\t|"
 LONGEST_CELL = 4_000_000  # characters: exports of prompts have long ones
 LONGEST_LINE = 16_000_000  # characters of one line of text; a row may have several
+
+_ROWS_AT_ONCE = 500  # a row with a fault makes that many be read one by one
+_ROWS_AT_A_LOOK = 20  # between two looks at how many bytes they are
+_BYTES_AT_ONCE = 1 << 21
+_LINE_END = re.compile("\r\n|\r|\n")
 
 
 def delimiter_of(head: str) -> str:
@@ -36,29 +43,97 @@ def rows(file: SourceFile) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
     Raises:
         WrongUsage: it has no head, two columns of one name, or a quote that is never closed.
     """
+    head, found = pieces(file)
+    return head, chain.from_iterable(zip(lines, some, strict=True) for lines, some in found)
+
+
+def pieces(file: SourceFile) -> tuple[list[str], Iterator[tuple[Sequence[int], list[list[str]]]]]:
+    """Return a table's head, and an iterator of lines and rows, some at once: fewer where rows are long.
+
+    Args:
+        file: as for `rows`.
+
+    Raises:
+        WrongUsage: as for `rows`.
+    """
     if file.kind != "table":
         raise WrongUsage(f"file {file.path}: is {file.kind} of JSON or Parquet, not a table of text")
-    found = _rows(file)
-    head = [name.strip() for name in next(found, (0, [""]))[1]]
+    found = _pieces(file)
+    _, first = next(found, ((0,), [[""]]))
+    head = [name.strip() for name in first[0]]
     twice = sorted({name for name in head if name and head.count(name) > 1})
     if twice:
         raise WrongUsage(f"file {file.path}: column {twice[0]!r} is there twice in its head", hint="rename one of them")
     return head, found
 
 
-def _rows(file: SourceFile) -> Iterator[tuple[int, list[str]]]:
-    csv.field_size_limit(LONGEST_CELL)
+def check(file: SourceFile) -> None:
+    """Read a table through, row by row.
+
+    Args:
+        file: as for `rows`.
+
+    Raises:
+        WrongUsage: as for `rows`.
+    """
+    pieces(file)  # its head
+    if file.has_short_lines and not file.has_quotes:
+        return  # no cell is too long, and no quote stays open: nothing else can be wrong with a table as a whole
     with file.text() as text:
-        reader = csv.reader(_lines(text), delimiter=delimiter_of(file.head), strict=True)
+        reader = _reader(file, text)
         line = 0
         try:
-            for cells in reader:
-                if cells:
-                    yield reader.line_num, cells
+            for _ in reader:
                 line = reader.line_num
         except csv.Error as error:
-            message = f"file {file.path}: the row that begins in line {line + 1} is not CSV: {error}"
-            raise WrongUsage(f"{message}; nothing of the file is imported", hint="export it again, whole") from None
+            raise _fault(file, line, error) from None
+
+
+def _reader(file: SourceFile, text: TextIO) -> Any:
+    csv.field_size_limit(LONGEST_CELL)
+    return csv.reader(text if file.has_short_lines else _lines(text), delimiter=delimiter_of(file.head), strict=True)
+
+
+def _pieces(file: SourceFile) -> Iterator[tuple[Sequence[int], list[list[str]]]]:
+    """Yield the head alone, then the rows."""
+    with file.text() as text:
+        reader = _reader(file, text)
+        at_once = _ROWS_AT_A_LOOK if file.has_short_lines else 1
+        line = 0
+        try:
+            head = next((cells for cells in reader if cells), None)
+            if head is None:
+                return
+            yield (reader.line_num,), [head]
+            some: list[list[str]] = []
+            line, start = reader.line_num, file.read_bytes
+            while more := list(islice(reader, at_once)):
+                some += more
+                if len(some) >= _ROWS_AT_ONCE or file.read_bytes - start > _BYTES_AT_ONCE:
+                    yield _with_lines(some, line, reader.line_num)
+                    some, line, start = [], reader.line_num, file.read_bytes
+            if some:
+                yield _with_lines(some, line, reader.line_num)
+        except csv.Error as error:
+            raise _fault(file, line, error) from None
+
+
+def _with_lines(some: list[list[str]], before: int, after: int) -> tuple[Sequence[int], list[list[str]]]:
+    """Return rows with the line that each ends in; empty ones are left out."""
+    if after - before == len(some) and [] not in some:
+        return range(before + 1, after + 1), some
+    lines: list[int] = []
+    for cells in some:
+        breaks = sum(len(_LINE_END.findall(cell)) for cell in cells)  # within quotes
+        before += 1 + breaks
+        lines.append(before)
+    kept = [index for index, cells in enumerate(some) if cells]
+    return [lines[index] for index in kept], [some[index] for index in kept]
+
+
+def _fault(file: SourceFile, line: int, error: csv.Error) -> WrongUsage:
+    message = f"file {file.path}: the row that begins in line {line + 1} is not CSV: {error}"
+    return WrongUsage(f"{message}; nothing of the file is imported", hint="export it again, whole")
 
 
 def _lines(text: TextIO) -> Iterator[str]:

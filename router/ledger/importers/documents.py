@@ -7,8 +7,9 @@ the file; a line of JSON lines that is none is rejected alone, while a document 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
+from functools import partial
 from typing import Any, TextIO
 
 from router.errors import WrongUsage
@@ -70,14 +71,13 @@ def json_items(file: SourceFile) -> Iterator[tuple[int, Any | Rejected]]:
         WrongUsage: a document is cut or is not JSON.
     """
     with file.text() as text:
-        yield from _lines(text) if file.kind == "lines" else _Document(file, text).items()
+        yield from _lines(file, text) if file.kind == "lines" else _Document(file, text).items()
 
 
-def _lines(text: TextIO) -> Iterator[tuple[int, Any | Rejected]]:
-    number = 0
+def _lines(file: SourceFile, text: TextIO) -> Iterator[tuple[int, Any | Rejected]]:
     scan = _DECODER.scan_once
-    while line := text.readline(LONGEST_LINE):
-        number += 1
+    lines: Iterable[str] = text if file.has_short_lines else iter(partial(text.readline, LONGEST_LINE), "")
+    for number, line in enumerate(lines, 1):
         if len(line) == LONGEST_LINE and not line.endswith("\n"):
             while (rest := text.readline(LONGEST_LINE)) and not rest.endswith("\n"):
                 pass

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from router.ledger.importers.field_values import MAKERS, disjoint, distinct, kind_of, labels, model_name
 from router.ledger.importers.fields import COUNTED, TAG, Column
-from router.ledger.importers.record import BadRecordError, Counts, Record, Rejected
+from router.ledger.importers.instants import plain_instants
+from router.ledger.importers.record import BadRecordError, Block, Counts, Record, Rejected
 from router.ledger.importers.source import ReadOptions
 from router.ledger.importers.values import counts, instant
 
 _SHOWN = 2_000
-_NEW = partial(tuple.__new__, Record)  # what `Record._make` ends in, without a call of Python's for each
-_DEFAULTS = {**dict.fromkeys(Record._fields), **Record._field_defaults}
 
 
 class Reader:
@@ -42,10 +40,10 @@ class Reader:
         self._is_bucket = "requests" in by_field
         self._is_plain = not self._tags and not {"ended", "requests", "http_status"} & by_field.keys()
 
-    def records(
+    def found(
         self, lines: Sequence[int], rows: Sequence[Sequence[Any]], shown: Sequence[Any] | None = None
-    ) -> list[Record | Rejected]:
-        """Return the record of each of some rows, or why it is none.
+    ) -> Sequence[Record | Block | Rejected]:
+        """Return the records of some rows, together where they can be; and why a row is none.
 
         Args:
             lines: their lines.
@@ -53,40 +51,45 @@ class Reader:
             shown: what stands in the file, for those that are rejected; None: the values.
         """
         try:
-            return list(self._together(lines, rows))
+            return self._together(lines, rows)
         except BadRecordError:  # one of them is none: it is found, and the others are not lost
             return [self._alone(*each) for each in zip(lines, rows, shown or rows, strict=True)]
 
     def _alone(self, line: int, row: Sequence[Any], shown: Any) -> Record | Rejected:
         try:
-            return self._together((line,), (row,))[0]
+            [found] = self._together((line,), (row,))
         except BadRecordError as error:
             return Rejected(line, str(error), shown_text(shown))
+        return found if isinstance(found, Record) else next(found.records())
 
-    def _together(self, lines: Sequence[int], rows: Sequence[Sequence[Any]]) -> list[Record]:
+    def _together(self, lines: Sequence[int], rows: Sequence[Sequence[Any]]) -> Sequence[Record | Block]:
         """Return records of rows without a fault, a column at a time: several times as fast as a row at a time."""
         options = self._options
         values = list(zip(*rows, strict=True))
-        name, zone = self._started.name, options.zone
+        started = values[self._started.place]
         made: dict[str, Sequence[Any]] = {
             "line": lines,
-            "at_us": [instant(value, name, zone) for value in values[self._started.place]],
+            "at_us": plain_instants(started, options.zone)
+            or [instant(value, self._started.name, options.zone) for value in started],
             "model": distinct(model_name, values[self._model.place], self._model.name, options),
-            "counts": self._usage(values),
         }
+        usage = self._usage(values)
         for column, field, make in self._more:
             made[field] = make(values[column.place], column.name, options)
         if "identity" in made:
             made["upstream_id"] = made["identity"]
-        size = len(rows)
-        whole = (made.get(field) or (_DEFAULTS[field],) * size for field in Record._fields)
-        records = list(map(_NEW, zip(*whole, strict=True)))
-        return records if self._is_plain else [self._finished(*each) for each in zip(records, rows, strict=True)]
+        if isinstance(usage, dict) and self._is_plain:
+            return (Block(made, usage),)
+        records = Block(made, usage if isinstance(usage, dict) else {}).records()
+        if not isinstance(usage, dict):
+            records = (record._replace(counts=counts) for record, counts in zip(records, usage, strict=True))
+        return list(records) if self._is_plain else [self._finished(*each) for each in zip(records, rows, strict=True)]
 
-    def _usage(self, values: Sequence[Sequence[Any]]) -> list[Counts | None]:
+    def _usage(self, values: Sequence[Sequence[Any]]) -> dict[str, Sequence[int]] | list[Counts | None]:
+        """Return usage as columns, or each row's where some do not state all of it."""
         thousands = self._options.thousands
         if not self._counts:
-            return [None] * len(values[0])
+            return {}
         read = {column.field: counts(values[column.place], column.name, thousands) for column in self._counts}
         if not any(self._has_whole) or any(None in column for column in read.values()):
             rows = zip(*read.values(), strict=True)
@@ -104,7 +107,8 @@ class Reader:
             if count is None and is_there:
                 raise BadRecordError(f"has usage, but its {name} tokens are empty")
         known = {field: (count or 0,) for field, count in read.items()}
-        return disjoint(known, 1, excludes=self._options.input_excludes_cache)[0]
+        found = disjoint(known, 1, excludes=self._options.input_excludes_cache)
+        return Counts(**{bucket: column[0] for bucket, column in found.items()})
 
     def _finished(self, found: Record, row: Sequence[Any]) -> Record:
         """Return the record with what follows from several of its values, and with its labels."""

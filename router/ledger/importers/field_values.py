@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from functools import partial
 from operator import sub
 from typing import Any, get_args
 
 from router.ledger.importers.fields import COUNTED, SCALES, TAG, TEXTS, Column
-from router.ledger.importers.record import BadRecordError, Counts, Tags
+from router.ledger.importers.record import BadRecordError, Tags
 from router.ledger.importers.source import ReadOptions
 from router.ledger.importers.values import cost, counts, decimal, part_of, plain_counts, text_or_none, whole_or_none
 from router.ledger.records import AttemptStatus
@@ -42,8 +41,8 @@ def kind_of(http_status: int) -> str:
     return "server_error" if http_status >= 500 else "rejected"
 
 
-def disjoint(read: Mapping[str, Sequence[Any]], size: int, *, excludes: bool) -> list[Counts | None]:
-    """Return disjoint counts from columns of counts.
+def disjoint(read: Mapping[str, Sequence[Any]], size: int, *, excludes: bool) -> dict[str, Sequence[int]]:
+    """Return columns of disjoint counts by bucket, from columns of counts.
 
     Args:
         read: columns by field.
@@ -59,7 +58,7 @@ def disjoint(read: Mapping[str, Sequence[Any]], size: int, *, excludes: bool) ->
     made = [parts[name] for name in _OF_OUTPUT if name in parts]
     parts["uncached_input_tokens"] = _rest(read.get("input_tokens") or nothing, inside, "input_tokens")
     parts["plain_output_tokens"] = _rest(read.get("output_tokens") or nothing, made, "output_tokens")
-    return list(map(_NEW, zip(*(parts.get(name) or nothing for name in Counts._fields), strict=True)))
+    return parts
 
 
 def _rest(whole: Sequence[int], parts: Sequence[Sequence[int]], name: str) -> Sequence[int]:
@@ -72,7 +71,6 @@ def _rest(whole: Sequence[int], parts: Sequence[Sequence[int]], name: str) -> Se
     return rest
 
 
-_NEW = partial(tuple.__new__, Counts)  # what `Counts(…)` ends in
 _CACHED = ("cache_read_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens")
 _OTHER_INPUT = ("audio_input_tokens", "image_input_tokens")
 _OF_OUTPUT = ("reasoning_tokens", "audio_output_tokens", "image_output_tokens")
@@ -133,6 +131,12 @@ def model_name(value: Any, name: str, _: ReadOptions) -> str:
 
 def _text(value: Any, name: str, _: ReadOptions) -> str | None:
     return text_or_none(value, name)
+
+
+def _names(values: Sequence[Any], name: str, options: ReadOptions) -> list[str | None]:
+    if set(map(type, values)) == {str}:
+        return [value.strip() or None for value in values]
+    return _each(_text, values, name, options)
 
 
 def _amount(value: Any, name: str, options: ReadOptions) -> Decimal:
@@ -199,7 +203,7 @@ def _tags(value: Any, name: str) -> dict[str, str]:
 MAKERS: Mapping[str, tuple[str, Callable[[Sequence[Any], str, ReadOptions], Sequence[Any]]]] = {
     **{field: (name, _column(_text, distinct)) for field, name in TEXTS.items()},
     **{field: (f"{field.partition('_')[0]}_us", _time(scale)) for field, scale in SCALES.items()},
-    "id": ("identity", _column(_text, _each)),
+    "id": ("identity", _names),
     "requests": ("requests", _requests),
     "cost_usd": ("reported_usd", _column(_amount, _each)),
     "role": ("role", _column(_role, distinct)),

@@ -13,11 +13,11 @@ import gzip
 import hashlib
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, TextIO
 
 from router.errors import WrongUsage
 
@@ -51,6 +51,8 @@ class SourceFile:
         size_bytes: of the file as it lies there.
         lines: how many lines of text it has; 0 for Parquet.
         head: its beginning, up to 64 KiB of text; "" for Parquet.
+        has_short_lines: no line is longer than 2 million characters, so that its lines may be read as they come.
+        has_quotes: there is a double quote in it.
     """
 
     path: Path
@@ -61,6 +63,8 @@ class SourceFile:
     size_bytes: int
     lines: int
     head: str
+    has_short_lines: bool = False
+    has_quotes: bool = True
     _reached: _Reached = field(default_factory=_Reached, compare=False, repr=False)
 
     @property
@@ -89,10 +93,16 @@ class SourceFile:
             yield io.TextIOWrapper(content, encoding=self.encoding, newline="")
 
     def table(self) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-        """Return a table's head and its rows with their lines; see `router.ledger.importers.tables.rows`."""
+        """Return a table's head and its rows with their lines; see `router.ledger.importers.delimited.rows`."""
         from router.ledger.importers.delimited import rows
 
         return rows(self)
+
+    def table_pieces(self) -> tuple[list[str], Iterator[tuple[Sequence[int], list[list[str]]]]]:
+        """Return a table's head and its rows, some hundred at once; see `router.ledger.importers.delimited.pieces`."""
+        from router.ledger.importers.delimited import pieces
+
+        return pieces(self)
 
     def items(self) -> Iterator[tuple[int, Any | Rejected]]:
         """Yield the objects of JSON lines, of a list, or of documents one behind the other; see `json_items`."""
@@ -165,8 +175,19 @@ def inspect_file(path: Path, encoding: str | None = None) -> SourceFile:
             return SourceFile(path, "parquet", "", False, digest.hexdigest(), reached.bytes, 0, "")  # noqa: FBT003
         compressed = magic.startswith(_GZIP)
         content = gzip.GzipFile(fileobj=counted) if compressed else counted
-        name, lines, head = _decoded(path, content, encoding)
-        found = SourceFile(path, _kind(head), name, compressed, digest.hexdigest(), reached.bytes, lines, head)
+        text = _decoded(path, content, encoding)
+        found = SourceFile(
+            path,
+            _kind(text.head),
+            text.encoding,
+            compressed,
+            digest.hexdigest(),
+            reached.bytes,
+            text.lines,
+            text.head,
+            has_short_lines=text.has_short_lines,
+            has_quotes=text.has_quotes,
+        )
     _read_through(found)
     return found
 
@@ -180,8 +201,18 @@ def _refuse_archive(path: Path, magic: bytes) -> None:
         raise WrongUsage(f"file {path}: is Zstandard data; plain and gzip files are read", hint="unzstd it first")
 
 
-def _decoded(path: Path, content: Any, encoding: str | None) -> tuple[str, int, str]:
-    """Decode the whole file and return its encoding, number of lines, and head."""
+class _Text(NamedTuple):
+    """What is known of a text that was decoded to its end."""
+
+    encoding: str
+    lines: int
+    head: str
+    has_short_lines: bool
+    has_quotes: bool
+
+
+def _decoded(path: Path, content: Any, encoding: str | None) -> _Text:
+    """Decode the whole file and return what is known of it."""
     piece = content.read(_PIECE_BYTES)
     name = encoding or next((each for mark, each in _MARKS if piece.startswith(mark)), "utf-8")
     try:
@@ -193,22 +224,27 @@ def _decoded(path: Path, content: Any, encoding: str | None) -> tuple[str, int, 
         message = f"file {path}: is not UTF-8 text: it has NUL bytes; {_ALLOWED}"
         raise WrongUsage(message, hint="state its encoding: --encoding utf-16-le, for instance")
     head, lines, last = "", 0, ""
+    has_short_lines, has_quotes = True, False
     while piece:
         try:
             text = decoder.decode(piece)
         except UnicodeDecodeError as error:
             raise _not_text(path, name, f"{error.reason} after line {lines + piece[: error.start].count(10)}") from None
         head += text[: HEAD_CHARACTERS - len(head)]
-        lines += text.count("\n")
+        ends = text.count("\n")
+        lines += ends
         last = text or last
+        has_quotes = has_quotes or '"' in text
         piece = content.read(_PIECE_BYTES)
+        has_short_lines = has_short_lines and (ends > 0 or not piece)
     try:
         last = decoder.decode(b"", final=True) or last
     except UnicodeDecodeError:
         raise _not_text(path, name, f"its last character is cut, after line {lines}") from None
     if not head.strip():
         raise WrongUsage(f"file {path}: is empty", hint="export it again")
-    return ("utf-8-sig" if name == "utf-8" else name), lines + (not last.endswith("\n")), head
+    known = "utf-8-sig" if name == "utf-8" else name
+    return _Text(known, lines + (not last.endswith("\n")), head, has_short_lines, has_quotes)
 
 
 def _not_text(path: Path, encoding: str, reason: str) -> WrongUsage:
@@ -232,9 +268,9 @@ def _kind(head: str) -> Kind:
 def _read_through(file: SourceFile) -> None:
     """Find what makes the whole file unusable before any of it is used."""
     if file.kind == "table":
-        _, rows = file.table()
-        for _ in rows:
-            pass
+        from router.ledger.importers.delimited import check
+
+        check(file)
     elif file.kind == "document":
         for _ in file.items():
             pass

@@ -8,6 +8,7 @@ cache, unless the user states that it does not, and `output_tokens` includes rea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from operator import itemgetter
 from typing import Any
 
@@ -20,6 +21,7 @@ from router.ledger.importers.source import Found, ReadOptions, Source
 
 _BYTES_AT_ONCE = 1 << 21
 _ROWS_AT_ONCE = 500  # a row with a fault makes that many be read one by one
+_ROWS_AT_A_LOOK = 20  # between two looks at how many bytes they are
 
 
 def _read(file: SourceFile, options: ReadOptions) -> Iterator[Found]:
@@ -29,25 +31,28 @@ def _read(file: SourceFile, options: ReadOptions) -> Iterator[Found]:
 
 
 def _table(file: SourceFile, options: ReadOptions) -> Iterator[Found]:
-    names, rows = file.table()
+    names, pieces = file.table_pieces()
     columns = matched(names, options.columns, f"file {file.path}")
     reader, picked = Reader(columns, options), _picked([names.index(name) for name in names_of(columns)])
     width = len(names)
-    for some in _pieces(file, rows):
-        yield from (_ragged(line, cells, width) for line, cells in some if len(cells) != width)
-        whole = [(line, cells) for line, cells in some if len(cells) == width]
-        if whole:
-            lines, shown = zip(*whole, strict=True)
-            yield from reader.records(lines, list(map(picked, shown)), shown)
+    for lines, rows in pieces:
+        if set(map(len, rows)) != {width}:
+            paired = list(zip(lines, rows, strict=True))
+            yield from (_ragged(line, cells, width) for line, cells in paired if len(cells) != width)
+            whole = [(line, cells) for line, cells in paired if len(cells) == width]
+            if not whole:
+                continue
+            lines, rows = [line for line, _ in whole], [cells for _, cells in whole]  # noqa: PLW2901 - less what is none
+        yield from reader.found(lines, list(map(picked, rows)), rows)
 
 
 def _pieces(file: SourceFile, found: Iterator[tuple[int, Any]]) -> Iterator[list[tuple[int, Any]]]:
-    """Yield rows or items, some at once: fewer where they are long, as records with their prompts are."""
+    """Yield items, some at once: fewer where they are long, as records with their prompts are."""
     some: list[tuple[int, Any]] = []
-    start = file.read_bytes
-    for each in found:
-        some.append(each)
-        if len(some) == _ROWS_AT_ONCE or file.read_bytes - start > _BYTES_AT_ONCE:
+    start, at_a_look = file.read_bytes, _ROWS_AT_A_LOOK if file.has_short_lines else 1
+    while more := list(islice(found, at_a_look)):
+        some += more
+        if len(some) >= _ROWS_AT_ONCE or file.read_bytes - start > _BYTES_AT_ONCE:
             yield some
             some, start = [], file.read_bytes
     if some:
@@ -99,7 +104,7 @@ class _Objects:
         if self._reader is None or not taken:
             return ()
         lines, items = zip(*taken, strict=True)
-        return self._reader.records(lines, list(map(self._row, items)), items)
+        return self._reader.found(lines, list(map(self._row, items)), items)
 
     def _learn(self, item: dict[str, Any]) -> None:
         """Take note of the keys of an object, which are not those of the one before."""
@@ -161,7 +166,7 @@ def _batches(file: SourceFile, table: Any, names: list[str], reader: Reader) -> 
     for batch in table.iter_batches(batch_size=_ROWS_AT_ONCE, columns=names):
         rows = list(zip(*(batch.column(name).to_pylist() for name in names), strict=True))
         if rows:
-            yield from reader.records(range(line + 1, line + 1 + len(rows)), rows)
+            yield from reader.found(range(line + 1, line + 1 + len(rows)), rows)
         line += len(rows)
         file.reach(line / total)
 

@@ -10,18 +10,18 @@ command.
 from __future__ import annotations
 
 import gc
-import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from pricing import Catalog, PriceSet, UsageError
 from router.errors import RouterError, WrongUsage
 from router.ledger.importers.booking import Booking, Sellers
 from router.ledger.importers.buckets import count_bucket, priced_bucket
-from router.ledger.importers.priced import Pricer
-from router.ledger.importers.record import Record, Rejected
+from router.ledger.importers.feed import Feed
+from router.ledger.importers.priced import Pricer, columns_of
+from router.ledger.importers.record import Block, Record, Rejected
 from router.ledger.importers.rows import Naming, RowMaker
 from router.ledger.importers.sink import Piece, Sink
 from router.ledger.importers.source import Found, ReadOptions, Source
@@ -32,12 +32,10 @@ from router.ledger.records import AS_RECORDED, Import, UsageBucket
 from router.ledger.rows import DAY_US
 from router.ledger.store import Ledger
 
-if TYPE_CHECKING:
-    import sqlalchemy as sa
-
 RECORDS_AT_ONCE = 10_000
 RECORDS_IN_ONE_TRANSACTION = 250_000
 _NEVER_US = 2**63
+_FREE_S = 0.12  # a process that waits for SQLite's lock looks every 0.1 s
 _CLOCKS_DIFFER_US = 3_600_000_000  # an hour: the clock of who recorded it may be ahead of ours
 
 
@@ -69,10 +67,12 @@ class Watch:
     Args:
         on_progress: of bytes read and bytes in all, now and then.
         on_reject: of every rejected line.
+        on_wait: that another process is writing to the ledger, which the import waits for.
     """
 
     on_progress: Callable[[int, int], None] | None = None
     on_reject: Callable[[Rejected], None] | None = None
+    on_wait: Callable[[], None] | None = None
 
 
 def import_of(source: Source, origin: Origin, booking: Booking, options: ReadOptions) -> Import:
@@ -140,14 +140,14 @@ def import_records(
     sellers = Sellers(catalog, booking)
     naming = Naming(taken.format, booking.endpoint, taken.import_id)
     tally = Tally(on_reject=watch.on_reject)
-    reading = _Reading(origin, taken, booking, sellers, naming, tally, watch)
+    maker = RowMaker(taken.import_id, booking, naming, sellers)
+    reading = _Reading(origin, taken, booking, sellers, naming, maker, tally, watch)
     with _no_collector():
         if ledger is None:
             for _ in reading.pieces():
                 pass
         else:
-            sink = Sink(taken, booking, RowMaker(taken.import_id, booking, naming, sellers))
-            _write(ledger, reading, sink, in_one_transaction)
+            _write(ledger, reading, Sink(taken, booking), in_one_transaction)
     if not tally.rows:
         raise _nothing(origin, tally)
     return tally.result(taken.import_id, taken.format, origin.name, written=ledger is not None)
@@ -162,42 +162,27 @@ def _nothing(origin: Origin, tally: Tally) -> RouterError:
 
 
 def _write(ledger: Ledger, reading: _Reading, sink: Sink, in_one_transaction: int) -> None:
-    """Write all pieces, in as many transactions as it takes; stop at once where the caller is interrupted."""
+    """Write all pieces, in as many transactions as it takes; whatever fails or interrupts rolls the last one back."""
     pieces = reading.pieces()
-    stopped = threading.Event()
-    first = next(pieces, None)
-    if first is None:
-        return
-    waiting = [first]
-
-    def some(connection: sa.Connection) -> bool:
-        written = 0
-        sink.begin(connection)
-        while written < in_one_transaction:
-            piece = waiting.pop() if waiting else next(pieces, None)
-            if piece is None:
-                return True
-            if stopped.is_set():
-                raise RouterError("import: stopped")
-            added, differing = sink.write(connection, piece)
-            reading.tally.added += added
-            reading.tally.differing += differing
-            written += len(piece.buckets) + (0 if piece.requests is None else len(piece.requests.at_us))
-        return False
-
-    with _telling(stopped):
-        while not ledger.transact(some):
-            pass
-
-
-@contextmanager
-def _telling(stopped: threading.Event) -> Iterator[None]:
-    """Tell the writing thread when this one is interrupted, so that its transaction is rolled back."""
-    try:
-        yield
-    except BaseException:
-        stopped.set()
-        raise
+    piece = next(pieces, None)
+    while piece is not None:
+        feed = Feed(ledger, sink, reading.watch.on_wait)
+        try:
+            fed = 0
+            while piece is not None and fed < in_one_transaction:
+                feed.put(piece)
+                fed += piece.size
+                piece = next(pieces, None) if fed < in_one_transaction else None
+            added, differing = feed.end()
+        except BaseException:
+            feed.stop()
+            raise
+        reading.tally.added += added
+        reading.tally.differing += differing
+        ended = time.monotonic()
+        piece = next(pieces, None) if fed >= in_one_transaction else None
+        if piece is not None:
+            time.sleep(max(0.0, _FREE_S - (time.monotonic() - ended)))  # others may write now
 
 
 @contextmanager
@@ -225,37 +210,48 @@ class _Reading:
         booking: Booking,
         sellers: Sellers,
         naming: Naming,
+        maker: RowMaker,
         tally: Tally,
         watch: Watch,
     ) -> None:
-        self.tally = tally
+        self.tally, self.watch = tally, watch
         self._origin, self._taken, self._booking = origin, taken, booking
-        self._sellers, self._naming, self._watch = sellers, naming, watch
+        self._sellers, self._naming, self._maker = sellers, naming, maker
         self._pricer = Pricer(sellers)
 
     def pieces(self) -> Iterator[Piece]:
         """Yield priced records, in their order."""
-        requests: list[Record] = []
+        parts = _Parts()
         buckets: list[Record] = []
         now_us = _NEVER_US if self._origin.now_us is None else self._origin.now_us
         latest_us = now_us + _CLOCKS_DIFFER_US
         open_until_us = _NEVER_US if self._origin.allow_open else now_us
-        for found in self._origin.found():
+        for found in self._known(latest_us):
             if type(found) is Record and found.end_us is None and found.at_us <= latest_us:
-                requests.append(found)
+                parts.add(found)
+            elif isinstance(found, Block):
+                parts.add_block(found)
             elif isinstance(found, Record) and found.end_us is not None and found.at_us < found.end_us <= open_until_us:
                 buckets.append(found)
             else:
                 self.tally.reject(found if isinstance(found, Rejected) else _wrong_time(found))
                 continue
-            if len(requests) + len(buckets) == RECORDS_AT_ONCE:
-                yield self._piece(requests, buckets)
-                requests, buckets = [], []
-        if requests or buckets:
-            yield self._piece(requests, buckets)
+            if parts.size + len(buckets) >= RECORDS_AT_ONCE:
+                yield self._piece(parts.blocks(), buckets)
+                parts, buckets = _Parts(), []
+        if parts.size or buckets:
+            yield self._piece(parts.blocks(), buckets)
 
-    def _piece(self, records: list[Record], bucket_records: list[Record]) -> Piece:
-        requests = self._pricer.price(records, self.tally) if records else None
+    def _known(self, latest_us: int) -> Iterator[Found]:
+        """Yield what is found; of a block with a record of the future its records."""
+        for found in self._origin.found():
+            if isinstance(found, Block) and max(found.columns["at_us"]) > latest_us:
+                yield from found.records()
+            else:
+                yield found
+
+    def _piece(self, blocks: list[Block | list[Record]], bucket_records: list[Record]) -> Piece:
+        requests = self._pricer.price(*columns_of(blocks), self.tally) if blocks else None
         sets: list[PriceSet] = []
         if requests is not None:
             sets.extend(group.prices for group in requests.groups if group.prices is not None)
@@ -270,9 +266,31 @@ class _Reading:
             count_bucket(bucket, self.tally)
             buckets.append(bucket)
             sets.extend(() if prices is None else (prices,))
-        if self._watch.on_progress is not None:
-            self._watch.on_progress(*self._origin.reached())
-        return Piece(requests, buckets, sets)
+        if self.watch.on_progress is not None:
+            self.watch.on_progress(*self._origin.reached())
+        made = None if requests is None else self._maker.rows(requests)
+        return Piece(made, buckets, sets)
+
+
+class _Parts:
+    """Requests in their order: blocks of them, and single ones."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._parts: list[Block | list[Record]] = []
+
+    def add(self, record: Record) -> None:
+        if not self._parts or isinstance(self._parts[-1], Block):
+            self._parts.append([])
+        self._parts[-1].append(record)  # type: ignore[union-attr]
+        self.size += 1
+
+    def add_block(self, block: Block) -> None:
+        self._parts.append(block)
+        self.size += len(block)
+
+    def blocks(self) -> list[Block | list[Record]]:
+        return self._parts
 
 
 def _wrong_time(record: Record) -> Rejected:

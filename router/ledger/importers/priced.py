@@ -18,15 +18,18 @@ from pricing import PriceSet
 from pricing import bulk as pricing_bulk
 from pricing.usage import BUCKETS, INPUT_BUCKETS
 from router.ledger.importers.booking import Seller, Sellers
-from router.ledger.importers.record import Counts, Record, Rejected
+from router.ledger.importers.record import Block, Counts, Record, Rejected
 from router.ledger.importers.tally import Tally
 
 Whole = NDArray[np.int64]
+Known = NDArray[np.bool_]
+Columns = Mapping[str, Sequence[Any]]
 
 INPUT_COLUMNS = tuple(BUCKETS.index(name) for name in INPUT_BUCKETS)
 _OUTPUT = [index for index in range(len(BUCKETS) - 1) if index not in INPUT_COLUMNS]
 _CACHE_READ = BUCKETS.index("cache_read_tokens")
 _NOTHING = Counts()
+_FIELDS = [name for name in Record._fields if name != "counts"]
 _UNKNOWN = pricing_bulk.STATUSES.index("unknown")
 _PARTIAL = pricing_bulk.STATUSES.index("partial")
 
@@ -44,7 +47,7 @@ class PricedRequests:
     """Columns of requests, all of one length.
 
     Args:
-        columns: the fields of `Record`, a column each.
+        columns: the fields of `Record` but `counts`, a column each.
         at_us: their instants, microseconds since 1970 UTC.
         counts: a row of `BUCKETS` each; 0 where unknown.
         known: whether the counts are known.
@@ -53,10 +56,10 @@ class PricedRequests:
         costs: list costs.
     """
 
-    columns: Mapping[str, Sequence[Any]]
+    columns: Columns
     at_us: Whole
     counts: Whole
-    known: NDArray[np.bool_]
+    known: Known
     group: NDArray[np.int64]
     groups: Sequence[Group]
     costs: pricing_bulk.PricedColumns
@@ -75,29 +78,28 @@ class Pricer:
         self._sold: list[Seller] = []
         self._epochs: list[NDArray[np.int64]] = []
 
-    def price(self, records: Sequence[Record], tally: Tally) -> PricedRequests | None:
-        """Return the columns of some requests; those whose counts are negative are rejected. None: nothing is left.
+    def price(self, columns: Columns, counts: Whole, known: Known, tally: Tally) -> PricedRequests | None:
+        """Return some requests priced; those whose counts are negative are rejected. None: nothing is left.
 
         Args:
-            records: single requests.
+            columns: as `columns_of` returns them, with the next two.
+            counts: a row of `BUCKETS` each.
+            known: whether they are known.
             tally: told of what is rejected, and of every row's counts and cost.
         """
-        columns = _columns(records)
-        known = chain.from_iterable(each or _NOTHING for each in columns["counts"])
-        counts = np.fromiter(known, np.int64, len(records) * len(BUCKETS)).reshape(-1, len(BUCKETS))
-        least: Whole = counts.min(axis=1)
-        if least.min() < 0:
+        if counts.min() < 0:
+            least: Whole = counts.min(axis=1)
             for row in np.flatnonzero(least < 0).tolist():
-                tally.reject(Rejected(records[row].line, f"has a negative count: {least[row]}"))
-            left = [records[row] for row in np.flatnonzero(least >= 0).tolist()]
-            return self.price(left, tally) if left else None
-        found = self._priced(columns, counts)
+                tally.reject(Rejected(columns["line"][row], f"has a negative count: {least[row]}"))
+            left = np.flatnonzero(least >= 0)
+            kept = {name: [column[row] for row in left.tolist()] for name, column in columns.items()}
+            return self.price(kept, counts[left], known[left], tally) if len(left) else None
+        found = self._priced(columns, counts, known)
         _count(found, tally)
         return found
 
-    def _priced(self, columns: Mapping[str, Sequence[Any]], counts: Whole) -> PricedRequests:
+    def _priced(self, columns: Columns, counts: Whole, known: Known) -> PricedRequests:
         at_us = np.array(columns["at_us"], np.int64)
-        known = np.array([each is not None for each in columns["counts"]], np.bool_)
         group, groups, served = self._grouped(columns, at_us)
         used = {name: counts[:, index] for index, name in enumerate(BUCKETS) if counts[:, index].any()}
         buckets = used or {BUCKETS[0]: counts[:, 0]}
@@ -105,7 +107,7 @@ class Pricer:
         return PricedRequests(columns, at_us, counts, known, group, groups, costs)
 
     def _grouped(
-        self, columns: Mapping[str, Sequence[Any]], at_us: Whole
+        self, columns: Columns, at_us: Whole
     ) -> tuple[NDArray[np.int64], list[Group], list[pricing_bulk.Served]]:
         """Return each row's group: one for each model, provider, tier and span of unchanged prices."""
         codes = self._codes
@@ -130,8 +132,33 @@ class Pricer:
         return group, groups, served
 
 
-def _columns(records: Sequence[Record]) -> dict[str, Sequence[Any]]:
-    return dict(zip(Record._fields, zip(*records, strict=True), strict=True))
+def columns_of(parts: Sequence[Block | Sequence[Record]]) -> tuple[Columns, Whole, Known]:
+    """Return requests as columns, in their order: the fields of `Record` but `counts`, their counts, and whether known.
+
+    Args:
+        parts: blocks and single records, at least one request.
+    """
+    each = [_of_block(part) if isinstance(part, Block) else _of_records(part) for part in parts]
+    if len(each) == 1:
+        return each[0]
+    columns, counts, known = zip(*each, strict=True)
+    joined = {name: list(chain.from_iterable(column[name] for column in columns)) for name in columns[0]}
+    return joined, np.concatenate(counts), np.concatenate(known)
+
+
+def _of_block(block: Block) -> tuple[Columns, Whole, Known]:
+    counts = np.zeros((len(block), len(BUCKETS)), np.int64)
+    for name, column in block.usage.items():
+        counts[:, BUCKETS.index(name)] = column
+    return {name: block.column(name) for name in _FIELDS}, counts, np.full(len(block), bool(block.usage))
+
+
+def _of_records(records: Sequence[Record]) -> tuple[Columns, Whole, Known]:
+    columns = dict(zip(Record._fields, zip(*records, strict=True), strict=True))
+    told = columns.pop("counts")
+    flat = chain.from_iterable(each or _NOTHING for each in told)
+    counts = np.fromiter(flat, np.int64, len(records) * len(BUCKETS)).reshape(-1, len(BUCKETS))
+    return columns, counts, np.array([each is not None for each in told], np.bool_)
 
 
 def _count(found: PricedRequests, tally: Tally) -> None:

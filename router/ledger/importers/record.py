@@ -8,9 +8,11 @@ None; nothing is guessed; what a record is called (`identity`) does not depend o
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from pricing.usage import BUCKETS
 from router.ledger.records import AttemptStatus
@@ -95,6 +97,45 @@ class Record(NamedTuple):
     upstream_id: str | None = None
     latency_us: int | None = None
     ttft_us: int | None = None
+
+
+DEFAULTS: Mapping[str, Any] = {**dict.fromkeys(Record._fields), **Record._field_defaults}
+"""The value of each field that a record does not state."""
+
+_NEW_COUNTS = partial(tuple.__new__, Counts)  # what `Counts(…)` ends in, without a call of Python's for each
+_NEW_RECORD = partial(tuple.__new__, Record)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Many single requests, a column each: what a reader hands on that has read them together.
+
+    Args:
+        columns: fields of `Record` by name, all of one length; one that is not there has its default in every record.
+            `line`, `at_us` and `model` are there, `counts` and `end_us` are not.
+        usage: counts by bucket, of the same length; a bucket that is not there is 0. Empty: usage is unknown.
+    """
+
+    columns: Mapping[str, Sequence[Any]]
+    usage: Mapping[str, Sequence[int]]
+
+    def __len__(self) -> int:
+        return len(self.columns["line"])
+
+    def column(self, name: str) -> Sequence[Any]:
+        """Return a column, also one that is not there."""
+        return self.columns.get(name) or (DEFAULTS[name],) * len(self)
+
+    def records(self) -> Iterator[Record]:
+        """Yield its records."""
+        size = len(self)
+        counts: Sequence[Any] = (None,) * size
+        if self.usage:
+            counts = list(
+                map(_NEW_COUNTS, zip(*(self.usage.get(name) or (0,) * size for name in BUCKETS), strict=True))
+            )
+        columns = (counts if name == "counts" else self.column(name) for name in Record._fields)
+        return map(_NEW_RECORD, zip(*columns, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,13 @@
-"""Priced requests as rows of `attempts`, in the order of a list of columns that holds only what the rows have.
+"""Priced requests as columns of `attempts`, those alone that hold anything.
 
-In: `PricedRequests`, the import, what is stated for all. Out: names of columns and tuples. Invariant: a row is what
+In: `PricedRequests`, the import, what is stated for all. Out: columns by name. Invariant: a row is what
 `router.ledger.rows` would make of the same attempt; a column that is empty in every row is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import repeat
-from operator import itemgetter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,18 +17,33 @@ from pricing.conditions import CONTEXT_THRESHOLDS
 from pricing.money import join_amount, split_amount
 from pricing.terms import settle
 from pricing.usage import BUCKETS
+from router.ledger.bulk_insert import Column, Same
 from router.ledger.importers.booking import Booking, Sellers
 from router.ledger.importers.priced import INPUT_COLUMNS, PricedRequests
 from router.ledger.keys import DayNames
-from router.ledger.latency import latency_bucket
+from router.ledger.latency import BOUNDS_US
 from router.ledger.rows import DAY_US, QUARTER_HOUR_US, storable_text, tags_id
 
 _UNKNOWN = STATUSES.index("unknown")
 _THRESHOLDS = np.array(CONTEXT_THRESHOLDS, np.int64)
+_LATENCY_BOUNDS = np.array(BOUNDS_US, np.int64)
 
-_ID = itemgetter(0)
+Columns = dict[str, Column]
 
-Columns = dict[str, Iterable[Any]]
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Rows of `attempts`.
+
+    Args:
+        ids: theirs, in the order of the requests.
+        columns: as `router.ledger.bulk_insert.insert_columns` takes them.
+        requests: what they were made of.
+    """
+
+    ids: Sequence[str]
+    columns: Mapping[str, Column]
+    requests: PricedRequests
 
 
 class Naming:
@@ -74,8 +88,8 @@ class RowMaker:
         self._import_id, self._booking, self._naming, self._sellers = import_id, booking, naming, sellers
         self._tags: dict[Any, str | None] = {(): None}
 
-    def rows(self, found: PricedRequests) -> tuple[list[str], list[str], list[tuple[Any, ...]]]:
-        """Return ids, names of columns, and the rows.
+    def rows(self, found: PricedRequests) -> Rows:
+        """Return rows of requests.
 
         Args:
             found: the requests.
@@ -95,8 +109,7 @@ class RowMaker:
             "possibly_billed": _possibly_billed(found),
             **_costs(found, self._booking),
         }
-        rows = sorted(zip(*columns.values(), strict=False), key=_ID)  # by id: an index is filled in its own order
-        return ids, list(columns), rows
+        return Rows(ids, columns, found)
 
     def _sold(self, found: PricedRequests) -> Columns:
         """Return the columns that hold for a group: who sold it and at which prices."""
@@ -120,7 +133,7 @@ class RowMaker:
 
     def _told(self, told: Mapping[str, Sequence[Any]]) -> Columns:
         """Return the columns that records may or may not have."""
-        made: dict[str, Sequence[Any]] = {
+        made: dict[str, Any] = {
             "status": told["status"],
             "usage_estimated": told["estimated"],
             "tags_id": [self._tags_id(tags) for tags in told["tags"]] if any(told["tags"]) else (),
@@ -131,7 +144,7 @@ class RowMaker:
         for name in ("role", "configuration", "task_class", "tenant"):
             made[name] = _texts(_or_stated(told[name], getattr(self._booking, name)))
         if "latency_us" in made:
-            made["latency_bucket"] = _mapped(latency_bucket, made["latency_us"])
+            made["latency_bucket"] = _latency_buckets(made["latency_us"])
         if _has(told["reported_usd"]):
             split = _mapped(split_amount, told["reported_usd"])
             for place, part in enumerate(("micro", "pico")):
@@ -146,11 +159,11 @@ class RowMaker:
 
 def _constants(import_id: str, endpoint: str) -> Columns:
     return {
-        "number": repeat(1),
-        "origin": repeat("imported"),
-        "import_id": repeat(import_id),
-        "endpoint": repeat(endpoint),
-        "queue_us": repeat(0),
+        "number": Same(1),
+        "origin": Same("imported"),
+        "import_id": Same(import_id),
+        "endpoint": Same(endpoint),
+        "queue_us": Same(0),
     }
 
 
@@ -169,23 +182,40 @@ def _mapped(make: Callable[[Any], Any], column: Sequence[Any]) -> list[Any]:
     return [None if value is None else make(value) for value in column]
 
 
-def _texts(column: Sequence[str | None]) -> list[str | None]:
+def _latency_buckets(column: Sequence[int | None]) -> list[int | None]:
+    """Return the bucket of each latency, as `router.ledger.latency.latency_bucket` does of one."""
+    known = np.array([0 if value is None else value for value in column], np.int64)
+    buckets: list[int] = np.searchsorted(_LATENCY_BOUNDS, known, side="right").tolist()
+    return [None if value is None else bucket for value, bucket in zip(column, buckets, strict=True)]
+
+
+def _texts(column: Sequence[str | None]) -> Sequence[str | None]:
+    whole = "".join(filter(None, column))
+    if whole.isascii() and "\x00" not in whole:
+        return column
     return [None if value is None else storable_text(value) for value in column]
 
 
 def _used(found: PricedRequests) -> Columns:
     unknown = np.flatnonzero(~found.known).tolist()
     tiers = np.searchsorted(_THRESHOLDS, found.counts[:, INPUT_COLUMNS].sum(axis=1), side="left")
+    if not unknown:
+        told: Columns = {
+            name: column.tolist() if column.any() else Same(0)
+            for name, column in zip(BUCKETS, found.counts.T, strict=True)
+        }
+        return told | {"context_tier": tiers.tolist()}
     columns = {name: found.counts[:, index].tolist() for index, name in enumerate(BUCKETS)}
     columns["context_tier"] = tiers.tolist()
-    if unknown:
-        for column in columns.values():
-            _empty(column, unknown)
+    for column in columns.values():
+        _empty(column, unknown)
     return dict(columns)
 
 
-def _possibly_billed(found: PricedRequests) -> list[bool]:
+def _possibly_billed(found: PricedRequests) -> Column:
     """Return whether a request was sent, ran out of time, and nobody knows what it used."""
+    if found.known.all():
+        return Same(value=False)
     statuses = found.columns["status"]
     return [status == "timed_out" and not known for status, known in zip(statuses, found.known.tolist(), strict=True)]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,12 +17,12 @@ from pricing import PriceSet
 from pricing.terms import NO_TERMS, terms_to_json
 from pricing.usage import BUCKETS
 from router.errors import WrongUsage
-from router.ledger.bulk_insert import insert_attempts
+from router.ledger.bulk_insert import Columns, Same, insert_columns
 from router.ledger.digests import end_digest, start_digest
 from router.ledger.importers.booking import Booking
-from router.ledger.importers.priced import PricedRequests
+from router.ledger.importers.overlaps import refuse_overlaps
 from router.ledger.importers.record import Tags
-from router.ledger.importers.rows import RowMaker
+from router.ledger.importers.rows import Rows
 from router.ledger.records import Import, UsageBucket
 from router.ledger.rows import Kind, Row, rows_of, tags_document, tags_id
 from router.ledger.statements import execute_rows
@@ -36,14 +37,19 @@ class Piece:
     """Some records of a file, priced.
 
     Args:
-        requests: single requests; None: there are none.
+        requests: rows of single requests; None: there are none.
         buckets: usage that others have added up.
         prices: the price sets of both.
     """
 
-    requests: PricedRequests | None
+    requests: Rows | None
     buckets: Sequence[UsageBucket]
     prices: Sequence[PriceSet]
+
+    @property
+    def size(self) -> int:
+        """How many records it has."""
+        return len(self.buckets) + (0 if self.requests is None else len(self.requests.ids))
 
 
 class Sink:
@@ -52,11 +58,10 @@ class Sink:
     Args:
         taken: its import.
         booking: what is stated for all.
-        maker: makes rows of requests.
     """
 
-    def __init__(self, taken: Import, booking: Booking, maker: RowMaker) -> None:
-        self._taken, self._booking, self._maker = taken, booking, maker
+    def __init__(self, taken: Import, booking: Booking) -> None:
+        self._taken, self._booking = taken, booking
         self._known: set[str] = set()
 
     def begin(self, connection: sa.Connection) -> None:
@@ -93,13 +98,15 @@ class Sink:
             added, differing = self._requests(connection, piece.requests)
         if piece.buckets:
             more, others = _buckets(connection, piece.buckets)
+            if more:
+                refuse_overlaps(connection, self._taken, piece.buckets)
             added, differing = added + more, differing + others
         return added, differing
 
     def _labels(self, piece: Piece) -> Iterator[Row]:
         """Yield the rows of labels of requests; those of buckets come with them."""
         if piece.requests is not None:
-            found: set[Tags] = {*piece.requests.columns["tags"]} - {()}
+            found: set[Tags] = {*piece.requests.requests.columns["tags"]} - {()}
             for tags in found:
                 labels = dict(tags)
                 identity = str(tags_id(labels))
@@ -107,23 +114,25 @@ class Sink:
                     self._known.add(identity)
                     yield Kind.TAG_SET, {"tags_id": identity, "document": tags_document(labels)}
 
-    def _requests(self, connection: sa.Connection, requests: PricedRequests) -> tuple[int, int]:
-        ids, columns, rows = self._maker.rows(requests)
-        insert = self._with_terms if self._booking.terms else insert_attempts
-        added = insert(connection, columns, rows)
-        if added == len(ids):
+    def _requests(self, connection: sa.Connection, rows: Rows) -> tuple[int, int]:
+        insert = self._with_terms if self._booking.terms else insert_columns
+        added = insert(connection, rows.columns)
+        if added == len(rows.ids):
             return added, 0
+        requests = rows.requests
         told = (
             tuple(row) if is_known else None
             for row, is_known in zip(requests.counts.tolist(), requests.known.tolist(), strict=True)
         )
-        return added, _differing(zip(ids, told, strict=True), _there(connection, attempts, ids))
+        return added, _differing(zip(rows.ids, told, strict=True), _there(connection, attempts, rows.ids))
 
-    def _with_terms(self, connection: sa.Connection, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> int:
+    def _with_terms(self, connection: sa.Connection, columns: Columns) -> int:
         """Write requests that were settled under terms, which stand beside them; those that are there get none."""
-        there = _there(connection, attempts, [row[0] for row in rows])
+        filled = [repeat(column.value) if isinstance(column, Same) else column for column in columns.values()]
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*filled, strict=False)]
+        there = _there(connection, attempts, [row["attempt_id"] for row in rows])
         written: list[Row] = []
-        new = {row[0]: dict(zip(columns, row, strict=True)) for row in reversed(rows) if row[0] not in there}
+        new = {row["attempt_id"]: row for row in reversed(rows) if row["attempt_id"] not in there}
         for identity, row in new.items():
             terms = self._booking.terms_at(row["started_us"])
             terms_id = None if terms == NO_TERMS else terms.id

@@ -12,9 +12,9 @@ from types import MappingProxyType
 from typing import Literal
 
 from router.ledger.importers.file import SourceFile
-from router.ledger.importers.record import Record, Rejected
+from router.ledger.importers.record import Block, Record, Rejected
 
-Found = Record | Rejected
+Found = Record | Block | Rejected
 Thousands = Literal["comma", "dot", "space"]
 
 
@@ -49,8 +49,9 @@ class Source:
         title: for messages, for instance "OpenAI usage API".
         recognises: whether a file's beginning (up to 64 KiB of text) looks like it.
         expected: what such a file has, for the message where it is not recognised.
-        read: yields the file's records and rejected lines, in their order, in bounded memory. It raises `WrongUsage`
-            where the file as a whole is not what it should be; then nothing of it is imported.
+        read: yields the file's records (many at once as a `Block`, where it can) and rejected lines, in their order,
+            in bounded memory. It raises `WrongUsage` where the file as a whole is not what it should be; then nothing
+            of it is imported.
         read_url: the same from a database, given its URL; None: it is read from files alone.
     """
 

@@ -21,8 +21,8 @@ MOST_COUNT = 10**14
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAIVE_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the epoch of instants that are UTC and do not say so
 _MICROSECOND = timedelta(microseconds=1)
-_FIRST_US = (datetime(2000, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND
-_LAST_US = (datetime(2200, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND
+FIRST_US = (datetime(2000, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND
+LAST_US = (datetime(2200, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND
 _GROUPED = re.compile(r"[+-]?\d{1,3}([,. '\u00a0\u202f\u2009])\d{3}(\1\d{3})*([.,]\d+)?")
 _SIGNS = {"comma": ",", "dot": ".", "space": " "}
 _SPACES = str.maketrans(dict.fromkeys("\u00a0\u202f\u2009'", " "))
@@ -209,13 +209,13 @@ def _instant_of(at: datetime, text: str, name: str, zone: tzinfo | None) -> int:
 def _instant_of_number(number: Decimal, value: Any, name: str) -> int:
     for scale in (6, 3, 0, -3):  # seconds, milliseconds, microseconds, nanoseconds
         found = number.scaleb(scale)
-        if _FIRST_US <= found < _LAST_US:
+        if FIRST_US <= found < LAST_US:
             return int(found)
     raise BadRecordError(f"{name} is {_shown(value)}; an instant from 2000 to 2200 is allowed")
 
 
 def _believed(at_us: int, value: Any, name: str) -> int:
-    if not _FIRST_US <= at_us < _LAST_US:
+    if not FIRST_US <= at_us < LAST_US:
         raise BadRecordError(f"{name} is {_shown(value)}; an instant from 2000 to 2200 is allowed")
     return at_us
 

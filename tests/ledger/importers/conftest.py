@@ -13,7 +13,7 @@ from router.ledger import Ledger, open_ledger
 from router.ledger.importers.door import import_file
 from router.ledger.importers.file import inspect_file
 from router.ledger.importers.formats import source_named
-from router.ledger.importers.record import Record, Rejected
+from router.ledger.importers.record import Block, Record, Rejected
 from router.ledger.importers.source import ReadOptions
 from router.ledger.importers.tally import ImportResult
 
@@ -75,6 +75,7 @@ def read() -> Read:
         form = source_named(source)
         assert form.recognises(file.head), f"{path.name} is not recognised as {source}"
         found = list(form.read(file, ReadOptions(**{"now_us": NOW_US, **options})))
+        found = [record for each in found for record in (each.records() if isinstance(each, Block) else (each,))]
         records = [each for each in found if isinstance(each, Record)]
         return records, [each for each in found if isinstance(each, Rejected)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from importlib import import_module
 from pathlib import Path
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from router.errors import WrongUsage
 from router.ledger.importers.field_reader import Reader
 from router.ledger.importers.fields import FIELDS, Column, matched, names_of
-from router.ledger.importers.record import Counts, Record, Rejected
+from router.ledger.importers.record import Block, Counts, Record, Rejected
 from router.ledger.importers.source import ReadOptions
 
 Read = Callable[..., tuple[list[Record], list[Rejected]]]
@@ -92,7 +92,7 @@ def _parquet(path: Path) -> tuple[list[Record], list[Rejected]]:
     from router.ledger.importers.file import inspect_file
     from router.ledger.importers.generic import SOURCE
 
-    found = list(SOURCE.read(inspect_file(path), ReadOptions(now_us=2**62)))
+    found = _listed(list(SOURCE.read(inspect_file(path), ReadOptions(now_us=2**62))))
     return [each for each in found if isinstance(each, Record)], [each for each in found if isinstance(each, Rejected)]
 
 
@@ -212,6 +212,10 @@ def test_rows_together_are_what_each_is_alone(rows: list[tuple[str, ...]]) -> No
     assert names_of(columns) == ["started", "model", "input_tokens", "cache_read_tokens", "output_tokens"]
     assert columns[0] == Column("started", "started", 0)
     reader = Reader(columns, ReadOptions(now_us=0))
-    together = reader.records(range(len(rows)), rows)
-    alone = [found for line, row in enumerate(rows) for found in reader.records((line,), (row,))]
+    together = _listed(reader.found(range(len(rows)), rows))
+    alone = [found for line, row in enumerate(rows) for found in _listed(reader.found((line,), (row,)))]
     assert together == alone
+
+
+def _listed(found: Sequence[Record | Block | Rejected]) -> list[Record | Rejected]:
+    return [record for each in found for record in (each.records() if isinstance(each, Block) else (each,))]
