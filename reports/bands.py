@@ -18,6 +18,7 @@ from datetime import date
 from fractions import Fraction
 from statistics import NormalDist
 
+from reports.exact import exact_sum, known_sum
 from reports.repricing import PricedPart, Repriced
 from reports.tokenizers import tokenizer_of
 from reports.work import DayUsage
@@ -169,8 +170,6 @@ def _band(
     old = {} if served is None else measured.get((role, task_class, served), {})
     new = measured.get((role, task_class, model), {})
     ratios, reason = _ratios(task_class, served, model, old, new)
-    amounts = [part.amount for part in parts]
-    cost = None if None in amounts else sum((amount for amount in amounts if amount is not None), Fraction(0))
     return Band(
         role=role,
         task_class=task_class,
@@ -181,7 +180,7 @@ def _band(
         days=len({*old, *new}),
         input=ratios[0],
         output=ratios[1],
-        cost=cost,
+        cost=known_sum(part.amount for part in parts),
         low=_at_end(parts, ratios, "low"),
         high=_at_end(parts, ratios, "high"),
         reason=reason,
@@ -213,13 +212,10 @@ def _ratios(
 
 
 def _at_end(parts: Sequence[PricedPart], ratios: tuple[Ratio | None, Ratio | None], end: str) -> Fraction | None:
-    total = Fraction(0)
-    for part in parts:
-        ratio = _ratio_of(part.component, ratios)
-        if part.amount is None or ratio is None:
-            return None
-        total += part.amount * getattr(ratio, end)
-    return total
+    found = [(_ratio_of(part.component, ratios), part.amount) for part in parts]
+    if any(ratio is None or amount is None for ratio, amount in found):
+        return None
+    return exact_sum(amount * getattr(ratio, end) for ratio, amount in found if amount is not None)
 
 
 def _ratio_of(component: str, ratios: tuple[Ratio | None, Ratio | None]) -> Ratio | None:

@@ -18,7 +18,7 @@ from reports.frames import LedgerReader
 from reports.page import Note
 from reports.period import DAY_US, Period, at_us
 from reports.projection import DailySeries, ForecastDay, MonthForecast, daily_series, forecast
-from router.ledger.records import BudgetRow, BudgetScope
+from router.ledger.budget_records import BudgetRow, BudgetScope
 
 State: TypeAlias = Literal["ok", "warning", "forecast to cross", "crossed"]
 COLUMN_OF: Mapping[BudgetScope, str] = {"tenant": "tenant", "class": "task_class", "model": "model"}

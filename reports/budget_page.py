@@ -11,7 +11,7 @@ from fractions import Fraction
 from reports.budget import BudgetState
 from reports.page import Cell, Chart, Column, Fact, Kind, Money, Note, Page, Table, money_of
 from reports.period import Period
-from router.ledger.records import BudgetRow
+from router.ledger.budget_records import BudgetRow
 
 LEVEL = Fraction(80, 100)
 
@@ -38,6 +38,7 @@ def budgets_page(states: Sequence[BudgetState], month: Period, warn_at: Fraction
         Column("possibly_billed", "Possibly billed", "money", optional=True),
         Column("crosses_on", "Used up on", "text", optional=True),
         Column("state", "State", "text"),
+        Column("mode", "Kind", "text", optional=True),
     )
     rows = tuple(_row(state, warn_at) for state in states)
     return Page(
@@ -114,6 +115,7 @@ def _row(state: BudgetState, warn_at: Fraction) -> tuple[Cell, ...]:
         Money(state.possibly_billed, currency),
         None if day is None else day.isoformat(),
         state.state(warn_at),
+        budget.mode,
     )
 
 

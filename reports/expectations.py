@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
+from math import lcm
 
+from reports.exact import exact_sum, plain
 from reports.repricing import Given
 from router import quality
 from router.ledger.latency import bucket_latency_us, percentile_us
@@ -34,6 +37,7 @@ class Quality:
     missing: tuple[tuple[str, str], ...] = ()
 
 
+@cache
 def prior_bound(model: str, task_class: str | None) -> Fraction | None:
     """Return the lower bound that published figures prove of a model in a class, 0 to 1; None: there is no figure."""
     found = None if task_class is None else quality.prior(model, task_class)
@@ -51,20 +55,20 @@ def quality_of(given: Iterable[Given]) -> Quality:
     Args:
         given: what is given to which model.
     """
-    calls: dict[tuple[str, str | None], Fraction] = {}
+    calls: dict[tuple[str, str | None], Fraction | int] = {}
     for each in given:
         if each.requests is None:
             return Quality()
         key = (each.model, each.task_class)
-        calls[key] = calls.get(key, Fraction(0)) + each.requests
+        calls[key] = calls.get(key, 0) + plain(each.requests)
     covered = {key: count for key, count in calls.items() if has_benchmark(key[1]) and count}
-    total, whole = sum(covered.values(), Fraction(0)), sum(calls.values(), Fraction(0))
+    total, whole = exact_sum(covered.values()), exact_sum(calls.values())
     share = total / whole if whole else None
     bounds = {key: prior_bound(*key) for key in covered}
     missing = tuple(sorted((model, str(kind)) for (model, kind), bound in bounds.items() if bound is None))
     if missing or not total:
         return Quality(None, share, missing)
-    points = sum((count * (bounds[key] or 0) for key, count in covered.items()), Fraction(0))
+    points = exact_sum(count * (bounds[key] or 0) for key, count in covered.items())
     return Quality(points / total, share)
 
 
@@ -99,19 +103,20 @@ def mixed_percentiles_ms(
             return unknown
         key = (each.task_class, each.model)
         calls[key] = calls.get(key, Fraction(0)) + each.requests
-    weights: dict[int, Fraction] = {}
-    for key, requests in calls.items():
-        counts = histograms[key]
-        one = requests / sum(counts.values())
-        for bucket, count in counts.items():
-            weights[bucket] = weights.get(bucket, Fraction(0)) + one * count
-    total = sum(weights.values(), Fraction(0))
+    ones = {key: requests / sum(histograms[key].values()) for key, requests in calls.items()}
+    scale = lcm(*(one.denominator for one in ones.values()))  # weights are whole numbers of 1/scale
+    weights: dict[int, int] = {}
+    for key, one in ones.items():
+        weight = int(one * scale)
+        for bucket, count in histograms[key].items():
+            weights[bucket] = weights.get(bucket, 0) + weight * count
+    total = sum(weights.values())
     return tuple(_reached(weights, total * share) for share in shares) if total else unknown
 
 
-def _reached(weights: Mapping[int, Fraction], wanted: Fraction) -> Fraction | None:
+def _reached(weights: Mapping[int, int], wanted: Fraction) -> Fraction | None:
     """Return the latency, in milliseconds, of the bucket in which the running sum of weights reaches what is wanted."""
-    seen = Fraction(0)
+    seen = 0
     for bucket in sorted(weights):
         seen += weights[bucket]
         if seen >= wanted:

@@ -11,9 +11,11 @@ from typing import Literal, TypeAlias
 
 from pricing.usage import BUCKETS
 
-ExportKind: TypeAlias = Literal["text", "json", "count", "quantity", "money", "price", "instant", "moment", "flag"]
+ExportKind: TypeAlias = Literal[
+    "text", "json", "count", "quantity", "money", "price", "instant", "moment", "flag", "number"
+]
 """`instant` has whole seconds, `moment` microseconds, both UTC; `money` has 12 decimals at most, `price` 22, `quantity`
-6."""
+6; `number` is a float."""
 
 
 @dataclass(frozen=True, slots=True)

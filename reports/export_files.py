@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import TextIOWrapper
 from itertools import islice
 from typing import IO, Any, Literal, TypeAlias, get_args
@@ -21,7 +21,8 @@ ExportFormat: TypeAlias = Literal["csv", "jsonl", "parquet"]
 EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
 Rows: TypeAlias = Iterable[Sequence[Any]]
 _ROWS_AT_ONCE = 50_000
-_PLACES = {"money": 12, "price": 22, "quantity": 6}
+PLACES: Mapping[ExportKind, int] = {"money": 12, "price": 22, "quantity": 6}
+"""Decimals of decimal128(38, …)."""
 
 
 def write_rows(
@@ -41,7 +42,7 @@ def write_rows(
         RouterError: a number has more digits than Parquet's decimal128.
     """
     if form == "parquet":
-        return _write_parquet(file, columns, rows)
+        return write_parquet(file, columns, rows)
     text = TextIOWrapper(file, encoding="utf-8", newline="", write_through=False)
     try:
         return _write_csv(text, columns, rows, guard=guard) if form == "csv" else _write_jsonl(text, columns, rows)
@@ -91,12 +92,27 @@ def _write_jsonl(file: TextIOWrapper, columns: Sequence[ExportColumn], rows: Row
     return count
 
 
-def _write_parquet(file: IO[bytes], columns: Sequence[ExportColumn], rows: Rows) -> int:
+def write_parquet(
+    file: IO[bytes], columns: Sequence[ExportColumn], rows: Rows, metadata: Mapping[str, str] | None = None
+) -> int:
+    """Write rows as Parquet and return how many there were.
+
+    Args:
+        file: open for binary writing; it is not closed.
+        columns: the columns.
+        rows: values in their order.
+        metadata: texts that are kept with the file, by key.
+
+    Raises:
+        WrongUsage: pyarrow is not installed.
+        RouterError: a number has more digits than its type.
+    """
     require_parquet("--format parquet")
     import pyarrow as pa
     from pyarrow.parquet import ParquetWriter
 
-    schema = pa.schema([pa.field(column.name, arrow_type(column.kind)) for column in columns])
+    fields = [pa.field(column.name, arrow_type(column.kind)) for column in columns]
+    schema = pa.schema(fields, metadata=None if metadata is None else dict(metadata))
     count = 0
     with ParquetWriter(file, schema, compression="zstd") as writer:
         for chunk in _chunks(rows):
@@ -127,11 +143,11 @@ def arrow_type(kind: ExportKind) -> Any:
     """
     import pyarrow as pa
 
-    if kind in _PLACES:
-        return pa.decimal128(38, _PLACES[kind])
+    if kind in PLACES:
+        return pa.decimal128(38, PLACES[kind])
     if kind in ("instant", "moment"):
         return pa.timestamp("us", tz="UTC")
-    return {"count": pa.int64(), "flag": pa.bool_()}.get(kind, pa.string())
+    return {"count": pa.int64(), "flag": pa.bool_(), "number": pa.float64()}.get(kind, pa.string())
 
 
 def _chunks(rows: Rows) -> Iterator[Sequence[Sequence[Any]]]:

@@ -32,10 +32,16 @@ def text_of(value: Any, kind: ExportKind) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Decimal):
-        return plain(value)
+        return decimal_text(value)
     if isinstance(value, datetime):
         return instant_text(value, kind)
     return str(value)
+
+
+def decimal_text(value: Decimal) -> str:
+    """Return a number with a decimal point, so that who guesses a column's type takes it for a decimal one."""
+    text = plain(value)
+    return text if "." in text else f"{text}.0"
 
 
 def guarded(value: Any, kind: ExportKind) -> str:

@@ -1,7 +1,7 @@
 """The columns of a FOCUS 1.2 file, in their order: what kind of value each has, and what it says.
 
 In: nothing. Out: `COLUMNS`. Invariant: FOCUS's own columns first, by the alphabet, then our own, which begin with `x_`.
-Source: FinOps Open Cost and Usage Specification 1.2, the pages of `specification/columns`.
+Source: FinOps Open Cost and Usage Specification 1.2, its requirements model 1.2.0.1.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ COLUMNS: tuple[Column, ...] = (
     Column("ChargeFrequency", "text", "Usage-Based"),
     Column("ChargePeriodEnd", "instant", "end of the local day, exclusive"),
     Column("ChargePeriodStart", "instant", "start of the local day"),
+    Column("CommitmentDiscountStatus", "text", "null: no commitment discounts; the rules of ConsumedQuantity name it"),
     Column("ConsumedQuantity", "quantity", "tokens, or requests"),
     Column("ConsumedUnit", "text", "Tokens or Requests"),
     Column("ContractedCost", "money", "as BilledCost: everything negotiated is in it, credit is not"),
     Column("ContractedUnitPrice", "price", "ContractedCost for one PricingUnit"),
     Column("EffectiveCost", "money", "as BilledCost: nothing is amortized"),
+    Column("InvoiceId", "text", "null: the ledger has no invoices"),
     Column("InvoiceIssuerName", "text", "the seller: the price list that is paid"),
     Column("ListCost", "money", "catalogue price × usage, in BillingCurrency at the rate of the UTC day"),
     Column("ListUnitPrice", "price", "ListCost for one PricingUnit"),

@@ -68,7 +68,8 @@ def usage_values(
     sku = f"{seller_name}/{model}/{line.component}"
     consumed_unit, pricing_unit, _ = unit_of(line.component)
     quantity, stated = pricing_quantity(line), stated_price(line)
-    details = _details(line, key)
+    conditions = _conditions(line, key)
+    details = {"Model": model, "Component": line.component, **conditions}
     before = (1 - Fraction(terms.discount_share)) * (1 + Fraction(terms.markup_share))
     rate = Fraction(terms.settlement_rate or 1)
     has_one_currency = key["cost_currency"] == key["settled_currency"]
@@ -89,24 +90,25 @@ def usage_values(
         "PricingCurrencyContractedUnitPrice": unit_price(cost.list_currency_paid, quantity, own),
         "SkuId": sku,
         "SkuMeter": METERS[line.component],
-        "SkuPriceDetails": json.dumps({"Model": model, "Component": line.component, **details}, ensure_ascii=False),
-        "SkuPriceId": ";".join([sku, *(f"{name}={value}" for name, value in details.items())]),
+        # Keys that FOCUS does not define begin with x_, and a number would be one of a PricingUnit: so all are texts.
+        "SkuPriceDetails": json.dumps({f"x_{name}": value for name, value in details.items()}, ensure_ascii=False),
+        "SkuPriceId": ";".join([sku, *(f"{name}={value}" for name, value in conditions.items())]),
         "x_CacheTtl": {"cache_write_5m": "5m", "cache_write_1h": "1h"}.get(line.component),
         "x_CostSplit": line.split,
         "x_PriceRowId": None if line.row is None else line.row.id,
     }
 
 
-def _details(line: ClassLine, key: Mapping[str, Any]) -> Mapping[str, str | int]:
+def _conditions(line: ClassLine, key: Mapping[str, Any]) -> Mapping[str, str]:
     """Return the conditions that decide a line's price: of its row, or else of what was served."""
     if line.row is None:
         return {"ServiceTier": key["service_tier"]} if key["service_tier"] else {}
     held = line.row.conditions
-    found: dict[str, Any] = {
+    found = {
         "ServiceTier": held.service_tier,
         "Batch": "true" if held.batch else None,
         "Region": held.region,
-        "InputTokensAbove": held.boundary,
+        "InputTokensAbove": None if held.boundary is None else str(held.boundary),
         "WindowsUtc": ",".join(f"{start}-{end}" for start, end in held.windows_utc) or None,
         "Weekdays": ",".join(map(str, held.weekdays)) or None,
     }

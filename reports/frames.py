@@ -49,6 +49,10 @@ class LedgerReader(Protocol):
         """Return latency histograms of several spans, read once."""
         ...
 
+    def stage_times(self, start_us: int, end_us: int) -> Mapping[str, Sequence[int]]:
+        """Return the times of the answered attempts of a span by stage, microseconds, ascending."""
+        ...
+
     def dearest_runs(self, start_us: int, end_us: int, limit: int = 10) -> Sequence[DearRun]:
         """Return the runs that started in a span and cost most, so many of each currency."""
         ...

@@ -27,7 +27,7 @@ from reports.month_prices import AS_BILLED, PriceBasis, repriced
 from reports.month_reading import Asked, Reading, credit_of, on_record, projected, side_before, side_of
 from reports.month_rows import MODEL, MonthRows, whole
 from reports.month_summary import Side, summary_notes, summary_tables
-from reports.month_times import latency_chart, latency_table, time_tables
+from reports.month_times import latency_chart, latency_table, stage_times, time_tables
 from reports.month_tokens import tokens_table
 from reports.page import Chart, Fact, Note, Page, Panel
 from reports.period import Period, named_month, no_rows, time_zone
@@ -103,6 +103,7 @@ def _page(reading: Reading, data: MonthRows, lines: Lines, latencies: Latencies)
     before, unknown = side_before(reading, latencies.of_before())
     end = projected(asked)
     overhead, swapped = overhead_of(data), swapped_table(data)
+    stages = stage_times(asked.reader, period, sums)
     record = on_record(reading, data, lines.total.settled_cost)
     warnings, notes = month_notes(data, lines.total, asked.reader, period, asked.now, asked.catalog)
     return Page(
@@ -115,7 +116,7 @@ def _page(reading: Reading, data: MonthRows, lines: Lines, latencies: Latencies)
             *end.tables,
             *tokens_table(sums),
             *overhead.tables,
-            *time_tables(lines.total, sums),
+            *time_tables(lines.total, sums, stages),
             *(() if asked.group.columns == MODEL else latency_table(by_model)),
             *daily_tables(data, period, asked.now),
             *record.tables,
@@ -125,7 +126,16 @@ def _page(reading: Reading, data: MonthRows, lines: Lines, latencies: Latencies)
         ),
         notes=(
             *(*swap_notes(swapped), *warnings, *record.warnings),
-            *(*notes, *unknown, *summary_notes(this, before), *overhead.notes, *record.notes, *end.notes, *paid.notes),
+            *(
+                *notes,
+                *unknown,
+                *summary_notes(this, before),
+                *overhead.notes,
+                *stages.note,
+                *record.notes,
+                *end.notes,
+                *paid.notes,
+            ),
         ),
         footer=_footer(lines.total, asked, exchange),
         charts=(*end.charts, *_charts(asked, by_model)),

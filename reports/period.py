@@ -221,7 +221,8 @@ def no_rows(month: Period, present: Iterable[str], now: datetime | None = None) 
     """
     months = sorted(present)
     what = "month" if month.is_month else "period"
-    message = f"{what}: the ledger has no rows in {month.name} ({month.zone.key})"
+    days = "the days that are over of " if month.name in months else ""  # some figures are of whole days alone
+    message = f"{what}: the ledger has no rows in {days}{month.name} ({month.zone.key})"
     if now is not None and month.start_us > to_us(now):
         message = f"{what}: {month.name} ({month.zone.key}) is in the future, and the ledger has no rows in it"
     if not months:

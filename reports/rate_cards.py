@@ -6,13 +6,15 @@ another's; rates are read off one request of the portion's mean size, which is i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 
 from pricing import Catalog, PriceSet, UnknownModel, Usage, price_call
+from pricing.rates import Quote, rates_of
 from reports.page import Money
 from reports.workload import Portion
 
@@ -50,6 +52,10 @@ class Rate:
     uncached: Money | None
 
 
+Card = Mapping[str, Rate]
+"""The rate of every usage bucket."""
+
+
 class RateCards:
     """Looks up what portions' components cost, each kind of portion once.
 
@@ -58,23 +64,44 @@ class RateCards:
         price_list: a list's name, or "vendor": each model at its own vendor's.
         at: aware UTC instant of the prices; None: each portion's own.
 
-    `retired` fills with the models that were priced at their last list, and the instant they left it.
+    `retired` fills with the models that were priced at their last list, and the instant they left it. Rates that say
+    the same are one `Rate`.
     """
 
     def __init__(self, catalog: Catalog, price_list: str, at: datetime | None) -> None:
         self.retired: dict[str, datetime] = {}
         self._catalog, self._price_list, self._at = catalog, price_list, at
-        self._known: dict[tuple[str, Money | None, Money | None], Rate] = {}
-        self._found: dict[tuple[object, ...], tuple[tuple[tuple[str, ...], Rate], ...]] = {}
+        self._rates: dict[tuple[str, Decimal | None, Decimal | None, str | None], Rate] = {}
+        self._found: dict[tuple[object, ...], Card] = {}
+
+    def card(self, model: str, portion: Portion) -> Card:
+        """Return the rates of a portion's requests, those of buckets that they have not used too."""
+        key: tuple[object, ...]
+        if portion.tier is None:
+            key = (model, None, portion.size.input_tokens, self._at or portion.at)
+        else:
+            key = (model, portion.tier, None, self._at or portion.period)
+        if key not in self._found:
+            self._found[key] = self._looked_up(model, portion)
+        return self._found[key]
 
     def rates(self, model: str, portion: Portion) -> tuple[tuple[tuple[str, ...], Rate], ...]:
         """Return each component of a portion: its buckets and its rates."""
-        sized = portion.size if portion.tier is None else portion.tier
-        when = self._at or (portion.period if portion.tier is not None else portion.at)
-        key = (model, when, sized, *portion.tokens)
-        if key not in self._found:
-            self._found[key] = tuple(self._looked_up(model, portion))
-        return self._found[key]
+        card = self.card(model, portion)
+        buckets: dict[Rate, tuple[str, ...]] = {}
+        for bucket in portion.tokens:
+            buckets[card[bucket]] = (*buckets.get(card[bucket], ()), bucket)
+        return tuple((names, rate) for rate, names in buckets.items())
+
+    def _looked_up(self, model: str, portion: Portion) -> Card:
+        at = self._at or portion.at
+        prices = self._prices(model, at)
+        if prices is not None and prices.retired_at is not None:
+            self.retired[model] = prices.retired_at
+        quote = None if prices is None else quote_of(prices, portion.size.input_tokens, at)
+        if prices is None or quote is None:
+            return {bucket: self._rate(_component(bucket, None), None, None, None) for bucket in COMPONENT_OF}
+        return self._card(quote, prices.currency)
 
     def _prices(self, model: str, at: datetime) -> PriceSet | None:
         """Return the prices of a model; a retired one's last list; None where the list has no such model."""
@@ -83,37 +110,54 @@ class RateCards:
         except UnknownModel:
             return None
 
-    def _looked_up(self, model: str, portion: Portion) -> Iterable[tuple[tuple[str, ...], Rate]]:
-        at = self._at or portion.at
-        prices = self._prices(model, at)
-        if prices is not None and prices.retired_at is not None:
-            self.retired[model] = prices.retired_at
-        rates = _rates(portion.size, prices, at)
-        plain = _rates(plain_size(portion.size), prices, at).get("input")
-        buckets: dict[str, tuple[str, ...]] = {}
-        for bucket in portion.tokens:
-            component = component_of(bucket, rates)
-            buckets[component] = (*buckets.get(component, ()), bucket)
-        for component, names in buckets.items():
-            rate = _money(rates.get(component), prices)
-            uncached = _money(plain, prices) if names[0] in CACHED_BUCKETS else rate
-            yield names, self._known.setdefault((component, rate, uncached), Rate(component, rate, uncached))
+    def _card(self, quote: Quote, currency: str) -> Card:
+        amounts = dict(zip(COMPONENT_OF, (rate.unit_amount for rate in quote.rates), strict=True))
+        if not quote.reasoning_apart:
+            amounts["reasoning_tokens"] = amounts["plain_output_tokens"]
+        plain = amounts["uncached_input_tokens"]
+        return {
+            bucket: self._rate(
+                _component(bucket, quote), amount, plain if bucket in CACHED_BUCKETS else amount, currency
+            )
+            for bucket, amount in amounts.items()
+        }
+
+    def _rate(self, component: str, amount: Decimal | None, plain: Decimal | None, currency: str | None) -> Rate:
+        key = (component, amount, plain, None if amount is None and plain is None else currency)
+        if key not in self._rates:
+            self._rates[key] = Rate(component, _money(amount, currency), _money(plain, currency))
+        return self._rates[key]
 
 
-def _rates(size: Usage, prices: PriceSet | None, at: datetime) -> Mapping[str, Decimal | None]:
-    return {line.component: line.unit_amount for line in price_call(size, prices, at=at).lines}
+def quote_of(prices: PriceSet, input_tokens: int, at: datetime, service_tier: str | None = None) -> Quote | None:
+    """Return the rates of a request, as `price_call` finds them; None: the set is not in force.
+
+    Args:
+        prices: the set.
+        input_tokens: the request's input, cached included.
+        at: aware UTC instant; decides between rows with windows or weekdays.
+        service_tier: the tier that was served; None: the plain one.
+    """
+    rates = rates_of(prices)
+    if not rates.in_force(at):
+        return None
+    return rates.quote(service_tier, None, bisect_left(rates.boundaries, input_tokens), rates.clock(at), batch=False)
 
 
-def _money(rate: Decimal | None, prices: PriceSet | None) -> Money | None:
-    return None if rate is None or prices is None else Money(Fraction(rate), prices.currency)
+def _component(bucket: str, quote: Quote | None) -> str:
+    return component_of(bucket, ("reasoning",) if quote is not None and quote.reasoning_apart else ())
 
 
-def component_of(bucket: str, rates: Mapping[str, Decimal | None]) -> str:
+def _money(rate: Decimal | None, currency: str | None) -> Money | None:
+    return None if rate is None or currency is None else Money(Fraction(rate), currency)
+
+
+def component_of(bucket: str, rates: Container[str]) -> str:
     """Return the component that a bucket is priced as: reasoning is output where no rate is for it.
 
     Args:
         bucket: a name of `pricing.usage.BUCKETS`.
-        rates: the rates of a request that has it, by component.
+        rates: the components of a request that has it.
     """
     component = COMPONENT_OF[bucket]
     return "output" if component == "reasoning" and component not in rates else component
@@ -165,4 +209,9 @@ def list_amount(component: str, quantity: Fraction, rate: Fraction) -> Fraction:
         quantity: tokens, or calls of a tool.
         rate: per Mtok, or per 1,000 calls.
     """
-    return quantity * rate / _PER.get(component, _MTOK)
+    return quantity * rate / per(component)
+
+
+def per(component: str) -> int:
+    """Return how many tokens, or calls of a tool, a component's rate is for."""
+    return _PER.get(component, _MTOK)

@@ -10,16 +10,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from fractions import Fraction
-from typing import Any
+from typing import TypeAlias
 
 from pricing import Catalog, Terms, Usage
 from pricing.usage import BUCKETS
+from reports.exact import exact_sum, known_sum, plain
 from reports.exchange import Exchange
 from reports.page import Money
-from reports.rate_cards import COMPONENT_OF, Rate, RateCards, list_amount
+from reports.rate_cards import COMPONENT_OF, Rate, RateCards, per
 from reports.workload import Portion, mean_size
 from router.policy import replay_model
 from router.settings import ConfigurationSettings, FixedSettings
+from router.task import Role
+
+_Kind: TypeAlias = tuple[Role | None, str | None, str | None, str]
+"""Role, class, the model that served, and the model that is priced."""
+_Days: TypeAlias = dict[date, Fraction | int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +140,7 @@ class Repriced:
         known = [line.amount for line in self.lines if line.amount is not None]
         if self.lines and not known:
             return None
-        return Money(sum(known, Fraction(0)), self.currency, bool(self.unpriced))
+        return Money(exact_sum(known), self.currency, bool(self.unpriced))
 
     @property
     def exact_total(self) -> Fraction | None:
@@ -164,23 +170,17 @@ def reprice(name: str, configuration: ConfigurationSettings, portions: Iterable[
     work = tuple(portions)
     cards = RateCards(basis.catalog, basis.price_list, basis.at)
     models = choices(name, configuration, work, basis)
-    sums: dict[tuple[Any, ...], dict[date, Fraction | int]] = {}
-    given: dict[tuple[str | None, str | None, str | None, str], Fraction | None] = {}
+    kinds: dict[_Kind, tuple[dict[Rate, _Days], list[Fraction | None]]] = {}
     for portion, model in zip(work, models, strict=True):
-        key = (portion.role, portion.task_class, portion.served, model)
-        asked = given.get(key, Fraction(0))
-        given[key] = None if asked is None or portion.requests is None else asked + portion.requests
-        day = portion.day or portion.at.date()
-        for buckets, rate in cards.rates(model, portion):
-            days = sums.setdefault((*key, rate), {})
-            for bucket in buckets:
-                days[day] = days.get(day, 0) + _plain(portion.tokens[bucket])
-    parts = tuple(
-        _part((role, kind, served, model), rate, {day: Fraction(count) for day, count in days.items()}, basis)
-        for (role, kind, served, model, rate), days in sums.items()
-    )
+        sums, requests = kinds.setdefault((portion.role, portion.task_class, portion.served, model), ({}, []))
+        requests.append(portion.requests)
+        card, day = cards.card(model, portion), portion.day or portion.at.date()
+        for bucket, quantity in portion.tokens.items():
+            days = sums.setdefault(card[bucket], {})
+            days[day] = days.get(day, 0) + plain(quantity)
+    parts = tuple(_part(kind, rate, days, basis) for kind, (sums, _) in kinds.items() for rate, days in sums.items())
     lines = tuple(sorted(_lines(parts), key=_place))
-    shares = tuple(Given(*key, requests) for key, requests in given.items())
+    shares = tuple(Given(*kind, known_sum(requests)) for kind, (_, requests) in kinds.items())
     return Repriced(name, lines, basis.exchange.currency, cards.retired, parts, shares)
 
 
@@ -211,13 +211,7 @@ def listed(part: PricedPart, basis: Basis, *, uncached: bool = False) -> Fractio
     rate = part.uncached_rate if uncached else part.rate
     if rate is None:
         return None
-    return sum(
-        (
-            basis.exchange.convert(list_amount(part.component, quantity, rate.value), rate.currency, day)
-            for day, quantity in part.quantities.items()
-        ),
-        Fraction(0),
-    )
+    return _amount(part.quantities, rate.value / per(part.component), rate.currency, basis)
 
 
 def _group(portion: Portion, basis: Basis) -> tuple[object, ...]:
@@ -244,47 +238,40 @@ def _model_for(name: str, configuration: ConfigurationSettings, portions: Sequen
 
 def _mean_size(portions: Sequence[Portion]) -> Usage:
     first = portions[0]
-    requests = sum((portion.requests or Fraction(0) for portion in portions), Fraction(0))
+    requests = exact_sum(portion.requests or 0 for portion in portions)
     if len(portions) == 1 or first.tier is None or not requests:
         return first.size
     counts = {
-        bucket: Fraction(sum(_plain(portion.tokens[bucket]) for portion in portions if bucket in portion.tokens))
+        bucket: exact_sum(portion.tokens[bucket] for portion in portions if bucket in portion.tokens)
         for bucket in BUCKETS
     }
     return mean_size(counts, requests)
 
 
-def _plain(quantity: Fraction) -> Fraction | int:
-    """Return a whole number as an integer, since those add up ten times as fast."""
-    return quantity.numerator if quantity.denominator == 1 else quantity
+def _part(kind: _Kind, rate: Rate, days: _Days, basis: Basis) -> PricedPart:
+    quantities = {day: Fraction(count) for day, count in days.items()}
+    amount = None
+    if rate.rate is not None:
+        factor, currency = Fraction(basis.terms.factor), basis.terms.currency_of(rate.rate.currency)
+        amount = _amount(quantities, rate.rate.value / per(rate.component) * factor, currency, basis)
+    return PricedPart(*kind, rate.component, rate.rate, rate.uncached, quantities, amount)
 
 
-def _part(
-    key: tuple[str | None, str | None, str | None, str], rate: Rate, days: Mapping[date, Fraction], basis: Basis
-) -> PricedPart:
-    amount = _paid(rate, days, basis)
-    return PricedPart(*key, rate.component, rate.rate, rate.uncached, days, amount)
-
-
-def _paid(rate: Rate, quantities: Mapping[date, Fraction], basis: Basis) -> Fraction | None:
-    if rate.rate is None:
-        return None
-    factor, currency = Fraction(basis.terms.factor), basis.terms.currency_of(rate.rate.currency)
-    amounts = (
-        basis.exchange.convert(list_amount(rate.component, quantity, rate.rate.value) * factor, currency, day)
-        for day, quantity in quantities.items()
-    )
-    return sum(amounts, Fraction(0))
+def _amount(quantities: Mapping[date, Fraction], each: Fraction, currency: str, basis: Basis) -> Fraction:
+    """Return quantities × what one costs, in the page's currency; what costs nothing needs no exchange rate."""
+    exchange = basis.exchange
+    if not each or currency == exchange.currency:
+        return exact_sum(quantities.values()) * each
+    return exact_sum(exchange.convert(quantity, currency, day) for day, quantity in quantities.items()) * each
 
 
 def _lines(parts: Iterable[PricedPart]) -> Iterable[PricedLine]:
-    sums: dict[tuple[str | None, str, str, Money | None], tuple[Fraction, Fraction]] = {}
+    groups: dict[tuple[str | None, str, str, Money | None], list[PricedPart]] = {}
     for part in parts:
-        key = (part.role, part.model, part.component, part.rate)
-        before = sums.get(key, (Fraction(0), Fraction(0)))
-        quantity = sum(part.quantities.values(), Fraction(0))
-        sums[key] = (before[0] + quantity, before[1] + (part.amount or Fraction(0)))
-    for (role, model, component, rate), (quantity, amount) in sums.items():
+        groups.setdefault((part.role, part.model, part.component, part.rate), []).append(part)
+    for (role, model, component, rate), found in groups.items():
+        quantity = exact_sum(count for part in found for count in part.quantities.values())
+        amount = exact_sum(part.amount for part in found if part.amount is not None)
         yield PricedLine(role, model, component, quantity, rate, None if rate is None else amount)
 
 

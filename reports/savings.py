@@ -14,10 +14,10 @@ between two levels is one effect:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
+from reports.exact import known_sum
 from reports.repricing import Basis, Repriced, listed
 from reports.work import Recorded
 
@@ -62,8 +62,8 @@ def levels_of(repriced: Repriced, basis: Basis) -> Levels:
         FxError: a list amount cannot be converted.
     """
     return Levels(
-        _whole(listed(part, basis, uncached=True) for part in repriced.parts),
-        _whole(listed(part, basis) for part in repriced.parts),
+        known_sum(listed(part, basis, uncached=True) for part in repriced.parts),
+        known_sum(listed(part, basis) for part in repriced.parts),
         repriced.exact_total,
     )
 
@@ -92,12 +92,3 @@ def saving(baseline: Levels, other: Levels) -> Saving | None:
         settlement=(other.listed - other.settled) - (baseline.listed - baseline.settled),
         cache=(other.uncached - other.listed) - (baseline.uncached - baseline.listed),
     )
-
-
-def _whole(amounts: Iterable[Fraction | None]) -> Fraction | None:
-    total = Fraction(0)
-    for amount in amounts:
-        if amount is None:
-            return None
-        total += amount
-    return total

@@ -27,7 +27,7 @@ def render_csv(page: Page, name: str | None = None) -> str:
     Raises:
         WrongUsage: the page has no such table; those that it has are named.
     """
-    table = page.tables[0] if name is None else _table(page, name)
+    table = table_named(page, name)
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["row", *(column.key for column in table.columns), "lower_bounds"])
@@ -38,7 +38,14 @@ def render_csv(page: Page, name: str | None = None) -> str:
     return out.getvalue()
 
 
-def _table(page: Page, name: str) -> Table:
+def table_named(page: Page, name: str | None) -> Table:
+    """Return the page's table of that name; None: its first one.
+
+    Raises:
+        WrongUsage: the page has no such table; those that it has are named.
+    """
+    if name is None:
+        return page.tables[0]
     try:
         return page.table(name)
     except KeyError:
@@ -48,11 +55,14 @@ def _table(page: Page, name: str) -> Table:
         ) from None
 
 
+def lower_bounds(columns: tuple[Column, ...], row: tuple[Cell, ...]) -> str:
+    """Return the keys of the columns whose amount in a row is "this or more", with spaces between them."""
+    pairs = zip(columns, row, strict=True)
+    return " ".join(column.key for column, cell in pairs if isinstance(cell, Money) and cell.lower_bound)
+
+
 def _fields(columns: tuple[Column, ...], row: tuple[Cell, ...]) -> list[str]:
-    bounds = [
-        column.key for column, cell in zip(columns, row, strict=True) if isinstance(cell, Money) and cell.lower_bound
-    ]
-    return [*(_field(cell, column) for cell, column in zip(row, columns, strict=True)), " ".join(bounds)]
+    return [*(_field(cell, column) for cell, column in zip(row, columns, strict=True)), lower_bounds(columns, row)]
 
 
 def _field(cell: Cell, column: Column) -> str:

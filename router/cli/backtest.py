@@ -6,17 +6,12 @@ from typing import Annotated
 
 import typer
 
-from router.cli.month_option import (
-    CurrencyOption,
-    FormatOption,
-    JsonOption,
-    OutputOption,
-    PageFormat,
-    TimezoneOption,
-    form_of,
-)
+from router.cli.month_option import CurrencyOption, TimezoneOption
+from router.cli.page_options import PageOptions
+from router.cli.shared_options import sharing
 
 
+@sharing(PageOptions, "out")
 def backtest(
     *,
     months: Annotated[
@@ -24,9 +19,7 @@ def backtest(
     ] = 12,
     currency: CurrencyOption = None,
     timezone: TimezoneOption = None,
-    form: FormatOption = PageFormat.TEXT,
-    as_json: JsonOption = False,
-    output: OutputOption = None,
+    out: PageOptions,
 ) -> None:
     """Forecast past months from what was known on days 5, 10 and 17: error and interval coverage, beside run-rate.
 
@@ -37,15 +30,13 @@ def backtest(
     from reports import Exchange, time_zone
     from reports.projection import backtest_report
     from router.cli.amounts import currency_of
-    from router.cli.output import put_page
     from router.ledger import default_url, open_ledger
     from router.ledger.rates import fx_of
     from router.settings_file import load_settings
 
-    form = form_of(form, as_json=as_json)
     settings = load_settings()
     zone = time_zone(timezone or settings.time_zone)
     with open_ledger(default_url(settings)) as ledger:
         exchange = Exchange(fx_of(settings, ledger.reader), currency_of(currency or settings.report_currency))
         page = backtest_report(ledger.reader, exchange, zone, datetime.now(UTC), months)
-    put_page(page, form.value, output)
+    out.put(page)

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli.month_option import FormatOption, JsonOption, OutputOption, PageFormat, TimezoneOption, form_of
+from router.cli.month_option import TimezoneOption
+from router.cli.page_options import PageOptions
+from router.cli.shared_options import sharing
 from router.cli.switch import (
     BaselineOption,
     CallsOption,
@@ -41,6 +43,7 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The case's na
 
 
 @case_app.command("freeze")
+@sharing(PageOptions, "out")
 def freeze(
     name: NameArgument,
     *,
@@ -63,9 +66,7 @@ def freeze(
     settlement: SettlementOption = None,
     currency: CurrencyOption = None,
     timezone: TimezoneOption = None,
-    form: FormatOption = PageFormat.TEXT,
-    as_json: JsonOption = False,
-    output: OutputOption = None,
+    out: PageOptions,
 ) -> None:
     """Keep a promise for good: baseline, configuration, prices, volumes, forecast, and what the return hangs on.
 
@@ -74,12 +75,10 @@ def freeze(
     from datetime import UTC, datetime
 
     from reports.case_page import case_page
-    from router.cli.output import put_page
     from router.cli.switch import inputs_of, switch_of
     from router.ledger import default_url, open_ledger
     from router.settings_file import load_settings
 
-    form = form_of(form, as_json=as_json)
     _check_name(name)
     inputs = inputs_of(setup_cost, monthly_cost, growth, discount_rate, horizon)
     now = datetime.now(UTC)
@@ -89,62 +88,55 @@ def freeze(
         _refuse_taken(ledger, name)
         case = _frozen(ledger, switch, name, month, inputs, now, plain_baseline=plain_baseline)
         _put(ledger, case, now)
-    put_page(case_page(case), form.value, output)
+    out.put(case_page(case))
 
 
 @case_app.command("list")
-def list_cases(
-    *, form: FormatOption = PageFormat.TEXT, as_json: JsonOption = False, output: OutputOption = None
-) -> None:
+@sharing(PageOptions, "out")
+def list_cases(*, out: PageOptions) -> None:
     """List frozen cases, the oldest first.
 
     Example: router case list
     """
     from reports.case import case_from_json
     from reports.case_page import cases_page
-    from router.cli.output import put_page
     from router.ledger import default_url, open_ledger
     from router.settings_file import load_settings
 
-    form = form_of(form, as_json=as_json)
     with open_ledger(default_url(load_settings())) as ledger:
         cases = [case_from_json(row.document) for row in ledger.reader.cases()]
-    put_page(cases_page(cases), form.value, output)
+    out.put(cases_page(cases))
 
 
 @case_app.command("show")
+@sharing(PageOptions, "out")
 def show(
     name: NameArgument,
     *,
-    form: FormatOption = PageFormat.TEXT,
-    as_json: JsonOption = False,
-    output: OutputOption = None,
+    out: PageOptions,
 ) -> None:
     """Show what a case promises, and what it was made from.
 
     Example: router case show spring
     """
     from reports.case_page import case_page
-    from router.cli.output import put_page
     from router.ledger import default_url, open_ledger
     from router.settings_file import load_settings
 
-    form = form_of(form, as_json=as_json)
     with open_ledger(default_url(load_settings())) as ledger:
         case = _named(ledger, name)
-    put_page(case_page(case), form.value, output)
+    out.put(case_page(case))
 
 
 @case_app.command("review")
+@sharing(PageOptions, "out")
 def review(
     name: NameArgument,
     *,
     month: Annotated[
         str, typer.Option("--month", metavar="YYYY-MM|last|this", help="A month after the one it was drawn from.")
     ] = "last",
-    form: FormatOption = PageFormat.TEXT,
-    as_json: JsonOption = False,
-    output: OutputOption = None,
+    out: PageOptions,
 ) -> None:
     """Hold a month against a case: promised, paid, and the difference by volume, mix, cache, price and exchange rates.
 
@@ -154,13 +146,11 @@ def review(
 
     from reports import Exchange, named_month, time_zone
     from reports.case_review_page import review_page
-    from router.cli.output import put_page
     from router.client import catalog_of
     from router.ledger import default_url, open_ledger
     from router.ledger.rates import fx_of
     from router.settings_file import load_settings
 
-    form = form_of(form, as_json=as_json)
     settings = load_settings()
     now = datetime.now(UTC)
     with open_ledger(default_url(settings)) as ledger:
@@ -168,7 +158,7 @@ def review(
         wanted = named_month(month, time_zone(case.time_zone), now)
         exchange = Exchange(fx_of(settings, ledger.reader), case.currency)
         page = review_page(ledger.reader, case, wanted, now, catalog=catalog_of(settings), exchange=exchange)
-    put_page(page, form.value, output)
+    out.put(page)
 
 
 def _check_name(name: str) -> None:
@@ -240,8 +230,8 @@ def _forecast(ledger: Ledger, switch: Switch, now: datetime) -> MonthForecast | 
 
 def _put(ledger: Ledger, case: Case, now: datetime) -> None:
     from reports.case import case_to_json
+    from router.ledger.budget_records import CaseRow
     from router.ledger.reader import instant_us
-    from router.ledger.records import CaseRow
 
     if not ledger.freeze_case(CaseRow(case.name, instant_us(now), case_to_json(case))):
         _refuse_taken(ledger, case.name)

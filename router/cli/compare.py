@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli.month_option import FormatOption, JsonOption, OutputOption, PageFormat, TimezoneOption, form_of
-from router.cli.switch import AtOption, CallsOption, CurrencyOption, ListOption, Pricing, SettlementOption, basis_of
+from router.cli.page_options import PageOptions
+from router.cli.shared_options import sharing
+from router.cli.switch import CallsOption, Pricing, basis_of
 from router.cli.totals import CachedTokensOption, InputTokensOption
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from router.settings import ConfigurationSettings, Settings
 
 
+@sharing(PageOptions, "out")
+@sharing(Pricing, "pricing")
 def compare(
     configuration: Annotated[
         list[str],
@@ -43,14 +46,8 @@ def compare(
         typer.Option("--requests", metavar="N", help="By hand: requests; the tokens are then those of each request."),
     ] = None,
     calls: CallsOption = None,
-    price_list: ListOption = "vendor",
-    at: AtOption = None,
-    settlement: SettlementOption = None,
-    currency: CurrencyOption = None,
-    timezone: TimezoneOption = None,
-    form: FormatOption = PageFormat.TEXT,
-    as_json: JsonOption = False,
-    output: OutputOption = None,
+    pricing: Pricing,
+    out: PageOptions,
 ) -> None:
     """Price the same work under several configurations, on the ledger's month or on totals given by hand.
 
@@ -58,12 +55,9 @@ def compare(
 
     Example: router compare all-gpt-4.1 hybrid --input-tokens 8M --output-tokens 3.2M --calls 1:5
     """
-    from router.cli.output import put_page
     from router.settings_file import load_settings
 
-    form = form_of(form, as_json=as_json)
     settings = load_settings()
-    pricing = Pricing(price_list, at, settlement, currency, timezone)
     given = {
         "input_tokens": input_tokens,
         "cached_tokens": cached_tokens,
@@ -74,7 +68,7 @@ def compare(
         page = _by_hand(configuration, given, calls, month, pricing, settings)
     else:
         page = _recorded(configuration, calls, month, pricing, settings)
-    put_page(page, form.value, output)
+    out.put(page)
 
 
 def _by_hand(

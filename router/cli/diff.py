@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.cli.compare import month_work
-from router.cli.month_option import FormatOption, JsonOption, OutputOption, PageFormat, TimezoneOption, form_of
-from router.cli.switch import AtOption, CallsOption, CurrencyOption, ListOption, Pricing, SettlementOption, basis_of
+from router.cli.page_options import PageOptions
+from router.cli.shared_options import sharing
+from router.cli.switch import CallsOption, Pricing, basis_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 _MONTH = re.compile(r"\d{4}-\d{1,2}|last|this", re.ASCII)
 
 
+@sharing(PageOptions, "out")
+@sharing(Pricing, "pricing")
 def diff(
     past: Annotated[str, typer.Argument(help="A month (2026-10, last, this), a configuration, a model, or as-billed.")],
     new: Annotated[str, typer.Argument(help="What is compared with it: another of the same kind.")],
@@ -51,14 +54,8 @@ def diff(
         typer.Option("--month", metavar="[YYYY-MM|last|this]", help="Month that configurations are priced on: this."),
     ] = None,
     calls: CallsOption = None,
-    price_list: ListOption = "vendor",
-    at: AtOption = None,
-    settlement: SettlementOption = None,
-    currency: CurrencyOption = None,
-    timezone: TimezoneOption = None,
-    form: FormatOption = PageFormat.TEXT,
-    as_json: JsonOption = False,
-    output: OutputOption = None,
+    pricing: Pricing,
+    out: PageOptions,
 ) -> None:
     """Set two months, or two configurations over one month, side by side, and fail where the new one costs too much.
 
@@ -68,14 +65,11 @@ def diff(
     """
     from reports.diff import change_of
     from router.cli.amounts import limit_of
-    from router.cli.output import put_page
 
-    form = form_of(form, as_json=as_json)
     limit = None if fail_above is None else limit_of(fail_above, "--fail-above")
-    pricing = Pricing(price_list, at, settlement, currency, timezone)
     asked = _Asked((past, new), by, month, calls, pricing, fail_above)
     sides, page, shown = asked.read()
-    put_page(page, form.value, output)
+    out.put(page)
     if limit is not None:
         _refuse_above(limit, change_of(*sides), sides[0], shown)
 

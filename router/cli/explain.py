@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
-from router.cli.month_option import PageFormat
+from router.cli.page_options import PageOptions
 from router.cli.run import MOST_TOKENS, text_of
+from router.cli.shared_options import sharing
 
 
+@sharing(PageOptions, "out")
 def explain(
     task: Annotated[str | None, typer.Argument(help="The task's text; - or nothing: standard input.")] = None,
     *,
@@ -26,13 +28,12 @@ def explain(
     quality_floor: Annotated[
         float | None, typer.Option("--quality-floor", min=0, max=1, help="Least quality lower bound, 0 to 1.")
     ] = None,
-    form: Annotated[PageFormat, typer.Option("--format", help="How it is printed.")] = PageFormat.TEXT,
+    out: PageOptions,
 ) -> None:
     """Show every candidate for a task with its expected tokens, cost, quality and latency, and why it lost.
 
     Nothing is sent and nothing is paid. Example: router explain "Prove that the square root of 2 is irrational."
     """
-    from router.cli.output import put_page
     from router.cli.show import decision_page
     from router.client import Router
     from router.task import Task
@@ -48,4 +49,4 @@ def explain(
     router = Router()
     decision, estimate = router.decide(work), router.estimate(work)
     page = decision_page(decision, estimate, on_paper=not router.usable_endpoints)
-    put_page(page, form.value, None)
+    out.put(page)

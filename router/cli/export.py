@@ -145,15 +145,11 @@ def calls(
 
 def _check(form: ExportForm, output: Path | None) -> None:
     """Refuse what could not be written, before anything is read."""
+    from router.cli.page_options import require_parquet_file
     from router.cli.replaced import require_folder
-    from router.errors import WrongUsage
 
     if form is ExportForm.PARQUET:
-        from reports.export_files import require_parquet
-
-        require_parquet("--format parquet")
-        if output is None:
-            raise WrongUsage("--format parquet: is only written to a file", hint="--output october.parquet")
+        require_parquet_file(output)
     if output is not None:
         require_folder(output, "--output")
 

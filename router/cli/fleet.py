@@ -6,10 +6,13 @@ from typing import Annotated
 
 import typer
 
-from router.cli.month_option import FormatOption, JsonOption, OutputOption, PageFormat, TimezoneOption, form_of
+from router.cli.month_option import TimezoneOption
+from router.cli.page_options import PageOptions
+from router.cli.shared_options import sharing
 from router.cli.switch import CallsOption, CurrencyOption, ListOption, Pricing, SettlementOption
 
 
+@sharing(PageOptions, "out")
 def fleet(
     configuration: Annotated[
         list[str], typer.Argument(help="Configurations or models; the others are compared with the first.")
@@ -36,9 +39,7 @@ def fleet(
     settlement: SettlementOption = None,
     currency: CurrencyOption = None,
     timezone: TimezoneOption = None,
-    form: FormatOption = PageFormat.TEXT,
-    as_json: JsonOption = False,
-    output: OutputOption = None,
+    out: PageOptions,
 ) -> None:
     """Price a fleet of agents: agents × tasks a day × tokens a task × days, under several configurations.
 
@@ -49,12 +50,10 @@ def fleet(
 
     from reports.fleet import Fleet, fleet_page
     from reports.workload import quantity, split_of
-    from router.cli.output import put_page
     from router.cli.switch import basis_of, named_rules
     from router.cli.totals import Totals
     from router.settings_file import load_settings
 
-    form = form_of(form, as_json=as_json)
     known = input_tokens_per_task
     wanted = Fleet(
         agents=quantity(agents, "--agents"),
@@ -71,4 +70,4 @@ def fleet(
     Totals(None, None, None, None).check(tuple(rules.items()), split)
     instant = basis.at or datetime.now(UTC)
     page = fleet_page(wanted, rules, replace(basis, at=instant), instant, split=split, time_zone=zone.key)
-    put_page(page, form.value, output)
+    out.put(page)

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli.month_option import PageFormat, day_of
+from router.cli.month_option import day_of
 from router.cli.output import say
+from router.cli.page_options import PageOptions
+from router.cli.shared_options import sharing
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -27,6 +29,7 @@ FIRST_DAY = "2025-01-02"
 
 
 @fx_app.command("list")
+@sharing(PageOptions, "out")
 def list_rates(
     pair: Annotated[
         list[str] | None, typer.Argument(help="Pairs like CNY/USD, crosses too; default: all on record.")
@@ -35,21 +38,20 @@ def list_rates(
     on: Annotated[
         str | None, typer.Option("--on", metavar="DATE", help="Rates of this UTC day. Default: today.")
     ] = None,
-    form: Annotated[PageFormat, typer.Option("--format", help="How it is printed.")] = PageFormat.TEXT,
+    out: PageOptions,
 ) -> None:
     """Show the rate that holds on a day for each pair, with its own day, age, source and id.
 
     Example: router fx list CNY/USD USD/JPY --on 2026-10-01
     """
     from pricing.fx import read_pair
-    from router.cli.output import put_page
     from router.ledger.rates import recorded_fx
     from router.settings_file import load_settings
 
     day = _day(on, "--on")
     table = recorded_fx(load_settings())
     pairs = [read_pair(each.upper()) for each in pair] if pair else list(table.pairs)
-    put_page(rates_page(table, pairs, day, asked=bool(pair)), form.value, None)
+    out.put(rates_page(table, pairs, day, asked=bool(pair)))
 
 
 @fx_app.command("set")

@@ -143,6 +143,7 @@ def _lines(found: Verification) -> str:
         lines.append(f"and {found.found - len(found.findings):,} more")
     lines += [
         f"attempts checked: {found.attempts:,}",
+        *([f"buckets of usage checked: {found.buckets:,}"] if found.buckets else []),
         f"price sets and terms checked: {found.price_sets:,}",
         f"quarter hours checked: {found.quarter_hours:,}",
     ]

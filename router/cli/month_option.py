@@ -7,8 +7,6 @@ one line that says what is.
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
-from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,22 +22,10 @@ FIRST_YEAR, LAST_YEAR = 1970, 9998
 """Days of other years have no instant that the ledger could hold, in some time zone or in all."""
 
 
-class PageFormat(StrEnum):
-    """How a page is written."""
-
-    TEXT = "text"
-    JSON = "json"
-    CSV = "csv"
-    MARKDOWN = "markdown"
-    HTML = "html"
-
-
 TimezoneOption = Annotated[
     str | None,
     typer.Option("--timezone", "-z", metavar="ZONE", help="Time zone of months and days. Default: as set, UTC."),
 ]
-FormatOption = Annotated[PageFormat, typer.Option("--format", help="How the page is written.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="The same as --format json.")]
 MonthOption = Annotated[
     str | None,
     typer.Option("--month", metavar="[YYYY-MM|last|this]", help="The month. Default, also without a value: this."),
@@ -60,9 +46,6 @@ LastOption = Annotated[
 CurrencyOption = Annotated[
     str | None,
     typer.Option("--currency", metavar="CODE", help="Currency of the page, at each day's rate. Default: as set, USD."),
-]
-OutputOption = Annotated[
-    Path | None, typer.Option("--output", metavar="FILE", help="Write to this file instead of printing.")
 ]
 
 
@@ -115,19 +98,6 @@ def period_of(
             raise WrongUsage(message, hint=f"--since {today}")
         return days_between(first, today if until is None else day_of(until, "--until"), zone)
     return named_month(month, zone, now) if last is None else last_days(last, zone, now)
-
-
-def form_of(form: PageFormat, *, as_json: bool) -> PageFormat:
-    """Return how the page is written, of `--format` and `--json`.
-
-    Raises:
-        WrongUsage: the two contradict each other.
-    """
-    from router.errors import WrongUsage
-
-    if as_json and form not in (PageFormat.TEXT, PageFormat.JSON):
-        raise WrongUsage(f"--json: not allowed beside --format {form.value}", hint="leave out one of the two")
-    return PageFormat.JSON if as_json else form
 
 
 def instant_of(text: str, zone: ZoneInfo, option: str = "--at") -> datetime:

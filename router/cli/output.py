@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 from io import UnsupportedOperation
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Literal, TextIO
 
 from router.cli.replaced import replaced_file
 
@@ -23,19 +23,22 @@ if TYPE_CHECKING:
     from reports.render import Format
 
 
-def put_page(page: Page, form: Format, output: Path | None, table: str | None = None) -> None:
+def put_page(page: Page, form: Format | Literal["parquet"], output: Path | None, table: str | None = None) -> None:
     """Render a page and print it, or write it to a file.
 
     Args:
         page: the page.
-        form: text, json, csv, markdown or html.
-        output: the file; None: standard output.
-        table: csv only: the name of the table; None: the page's first.
+        form: text, json, csv, markdown, html or parquet.
+        output: the file; None: standard output, which takes no Parquet.
+        table: csv and parquet only: the name of the table; None: the page's first.
 
     Raises:
         WrongUsage: the page has no such table, the file's folder does not exist, or the file is a folder.
         RouterError: the file cannot be written.
     """
+    if form == "parquet":
+        _put_parquet(page, output, table)
+        return
     from reports.render import render
 
     color = output is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
@@ -47,6 +50,15 @@ def put_page(page: Page, form: Format, output: Path | None, table: str | None = 
         write_whole(output, text)
     if form == "csv":
         _print_words(page)
+
+
+def _put_parquet(page: Page, output: Path | None, table: str | None) -> None:
+    from reports.render.parquet import render_parquet
+    from router.cli.page_options import require_parquet_file
+
+    with replaced_file(require_parquet_file(output)) as file:
+        render_parquet(page, file, table)
+    _print_words(page)
 
 
 def write_whole(path: Path, text: str, option: str = "--output") -> None:
@@ -185,7 +197,7 @@ def _escaped_for(stream: TextIO, text: str) -> str:
 
 
 def _print_words(page: Page) -> None:
-    """Print to stderr what CSV has no place for."""
+    """Print to stderr what rows have no place for."""
     from reports.render.sections import fact_text, fill
 
     lines = [*(f"{note.kind}: {fill(note)}" for note in page.notes), *(fact_text(fact) for fact in page.footer)]

@@ -1,7 +1,7 @@
 """`router prices`: what the catalogue says, where others say otherwise, and taking their prices over.
 
 In: names and days. Out: pages on stdout. Invariant: a name that is not exactly known is an error with near misses; the
-bundled files are never written to. Further commands of the group are registered on `prices_app` in `router.cli`.
+bundled files are never written to.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import prices_import
-from router.cli.month_option import PageFormat, instant_of
+from router.cli import prices_explain, prices_import
+from router.cli.month_option import instant_of
+from router.cli.page_options import PageOptions
+from router.cli.shared_options import sharing
 
 if TYPE_CHECKING:
     from pricing import Catalog
@@ -26,7 +28,6 @@ ListOption = Annotated[str, typer.Option("--list", help="Price list; vendor: the
 OnOption = Annotated[
     str | None, typer.Option("--on", metavar="YYYY-MM-DD", help="Prices of that day, UTC. Default: now.")
 ]
-FormOption = Annotated[PageFormat, typer.Option("--format", help="How it is printed.")]
 
 
 @prices_app.callback()
@@ -35,56 +36,59 @@ def prices() -> None:
 
 
 @prices_app.command("list")
+@sharing(PageOptions, "out")
 def list_(
     price_list: Annotated[str | None, typer.Option("--list", help="Only this price list. Default: all.")] = None,
     on: OnOption = None,
-    form: FormOption = PageFormat.TEXT,
+    *,
+    out: PageOptions,
 ) -> None:
     """List every model with its plain prices per Mtok.
 
     Example: router prices list --list deepseek
     """
-    from router.cli.output import put_page
     from router.cli.prices_pages import list_page
 
     catalog = _catalog()
     names = catalog.lists if price_list is None else (price_list,)
-    put_page(list_page(catalog, names, _at(on)), form.value, None)
+    out.put(list_page(catalog, names, _at(on)))
 
 
 @prices_app.command("show")
+@sharing(PageOptions, "out")
 def show(
     model: Annotated[str, typer.Argument(help="Exact id, alias, or id with a snapshot's day behind it.")],
     price_list: ListOption = "vendor",
     on: OnOption = None,
-    form: FormOption = PageFormat.TEXT,
+    *,
+    out: PageOptions,
 ) -> None:
     """Show every price of a model that was in force at an instant, with its source.
 
     Example: router prices show deepseek-v4-pro --on 2026-09-01
     """
-    from router.cli.output import put_page
     from router.cli.prices_pages import show_page
 
     catalog = _catalog()
-    put_page(show_page(catalog, _named(catalog, model, price_list), price_list, _at(on)), form.value, None)
+    out.put(show_page(catalog, _named(catalog, model, price_list), price_list, _at(on)))
 
 
 @prices_app.command("history")
+@sharing(PageOptions, "out")
 def history(
     model: Annotated[str, typer.Argument(help="Exact id, alias, or id with a snapshot's day behind it.")],
     price_list: ListOption = "vendor",
-    form: FormOption = PageFormat.TEXT,
+    *,
+    out: PageOptions,
 ) -> None:
     """Show every price a model ever had, closed ones too.
 
     Example: router prices history o3
     """
-    from router.cli.output import put_page
     from router.cli.prices_pages import history_page
 
     catalog = _catalog()
-    put_page(history_page(catalog, _named(catalog, model, price_list), price_list), form.value, None)
+    out.put(history_page(catalog, _named(catalog, model, price_list), price_list))
 
 
 @prices_app.command("check")
@@ -123,6 +127,7 @@ def check(
 
 prices_app.command("diff")(prices_import.diff)
 prices_app.command("import")(prices_import.import_)
+prices_app.command("explain")(prices_explain.explain_cost)
 
 
 def _catalog() -> Catalog:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli.month_option import PageFormat
+from router.cli.page_options import PageOptions
+from router.cli.shared_options import sharing
 
 if TYPE_CHECKING:
     from router.ledger.reader import Reader
@@ -20,13 +21,14 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SHOWN = 10
 
 
+@sharing(PageOptions, "out")
 def explain_cost(
     attempt_id: Annotated[str, typer.Argument(help="The attempt's id; a run's id names its attempts.")],
     *,
     currency: Annotated[
         str | None, typer.Option("--currency", metavar="CODE", help="Also in this currency. Default: as set, USD.")
     ] = None,
-    form: Annotated[PageFormat, typer.Option("--format", help="How it is printed.")] = PageFormat.TEXT,
+    out: PageOptions,
 ) -> None:
     """Show how a stored cost came about: each line with its price row and source, then terms and exchange rate.
 
@@ -34,7 +36,6 @@ def explain_cost(
     """
     from reports.explanation import explain_attempt
     from router.cli.amounts import currency_of
-    from router.cli.output import put_page
     from router.ledger import default_url, open_ledger
     from router.ledger.rates import fx_of
     from router.settings_file import load_settings
@@ -46,7 +47,7 @@ def explain_cost(
         key = row.ended.price_set_id if row.ended else None
         prices = ledger.reader.price_sets([key]).get(key) if key else None
         fx = fx_of(settings, ledger.reader)
-    put_page(explain_attempt(row, prices, fx, shown), form.value, None)
+    out.put(explain_attempt(row, prices, fx, shown))
 
 
 def _attempt(reader: Reader, attempt_id: str) -> AttemptRow:

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli.month_option import PageFormat, instant_of
+from router.cli.month_option import instant_of
 from router.cli.output import say
+from router.cli.page_options import PageOptions
+from router.cli.shared_options import sharing
 
 if TYPE_CHECKING:
     from pricing import Catalog
@@ -35,31 +37,32 @@ class Source(StrEnum):
 
 ModelsArgument = Annotated[list[str] | None, typer.Argument(help="Only these models. Default: all.")]
 SourceOption = Annotated[Source, typer.Option("--source", help="The data set, as installed.")]
-FormOption = Annotated[PageFormat, typer.Option("--format", help="How it is printed.")]
 
 
+@sharing(PageOptions, "out")
 def diff(
     models: ModelsArgument = None,
     source: SourceOption = Source.LITELLM,
     on: Annotated[
         str | None, typer.Option("--on", metavar="YYYY-MM-DD", help="Prices of that day, UTC. Default: now.")
     ] = None,
-    form: FormOption = PageFormat.TEXT,
+    *,
+    out: PageOptions,
 ) -> None:
     """Show where a public data set and the catalogue differ, model by model.
 
     Example: router prices diff --source genai-prices claude-sonnet-4.5
     """
-    from router.cli.output import put_page
     from router.cli.prices_pages import difference_page
     from router.client import catalog_of
     from router.settings_file import load_settings
 
     at = _now() if on is None else _instant(on, "--on")
     catalog = catalog_of(load_settings())
-    put_page(difference_page(_compared(catalog, _read(source, at), models)), form.value, None)
+    out.put(difference_page(_compared(catalog, _read(source, at), models)))
 
 
+@sharing(PageOptions, "out")
 def import_(
     models: ModelsArgument = None,
     source: SourceOption = Source.LITELLM,
@@ -75,14 +78,15 @@ def import_(
     ] = None,
     new: Annotated[bool, typer.Option("--new", help="Add models the catalogue does not have, too.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Write without asking.")] = False,
-    form: FormOption = PageFormat.TEXT,
+    *,
+    out: PageOptions,
 ) -> None:
     """Take over prices that differ into a price file of your own: new rows are added, its old ones closed.
 
     Past calls keep their price. Example: router prices import gpt-4.1 --source genai-prices --yes
     """
     from pricing.sources import plan_import
-    from router.cli.output import put_page, write_whole
+    from router.cli.output import write_whole
     from router.cli.prices_pages import import_page
     from router.client import catalog_of
     from router.settings_file import load_settings
@@ -100,7 +104,7 @@ def import_(
     written = changed and (yes or _confirmed(len(plan.additions), len(plan.closed), target))
     if written:
         write_whole(target, plan.text, "--file")
-    put_page(import_page(plan, found.data, str(target), written=written), form.value, None)
+    out.put(import_page(plan, found.data, str(target), written=written))
 
 
 def price_files(paths: Sequence[Path]) -> Iterator[Path]:

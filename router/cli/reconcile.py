@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli.month_option import FormatOption, JsonOption, OutputOption, PageFormat, form_of
+from router.cli.page_options import PageOptions
+from router.cli.shared_options import sharing
 
 if TYPE_CHECKING:
     from reports.invoice import Provider
@@ -19,6 +20,7 @@ LARGEST_BILL = 200 * 1024 * 1024
 """Bytes: a month of one organisation's bill by day, model and token class has some thousands of lines."""
 
 
+@sharing(PageOptions, "out")
 def reconcile(
     bill: Annotated[Path, typer.Argument(metavar="BILL", help="The vendor's bill: CSV, or JSON of its costs API.")],
     *,
@@ -49,9 +51,7 @@ def reconcile(
         str | None,
         typer.Option("--fail-above", metavar="AMOUNT|SHARE", help="Exit 3 where the difference is more: 100 or 2%."),
     ] = None,
-    form: FormatOption = PageFormat.TEXT,
-    as_json: JsonOption = False,
-    output: OutputOption = None,
+    out: PageOptions,
 ) -> None:
     """Hold a vendor's bill against the ledger: the difference by token class, day and model, and what is unexplained.
 
@@ -63,13 +63,11 @@ def reconcile(
     from reports.invoice import read_bill
     from reports.reconcile_page import reconcile_page, reconciled
     from router.cli.amounts import limit_of
-    from router.cli.output import put_page
     from router.client import catalog_of
     from router.ledger import default_url, open_ledger
     from router.ledger.rates import fx_of
     from router.settings_file import load_settings
 
-    form = form_of(form, as_json=as_json)
     limit = None if fail_above is None else limit_of(fail_above, "--fail-above")
     known, columns = _provider(provider), _columns(column)
     read = read_bill(_text(bill), known, columns, currency)
@@ -80,7 +78,7 @@ def reconcile(
     with open_ledger(default_url(settings)) as ledger:
         exchange = Exchange(fx_of(settings, ledger.reader), read.currency)
         found = reconciled(read, ledger.reader, period, wanted, catalog, exchange)
-    put_page(reconcile_page(found, bill.name), form.value, output)
+    out.put(reconcile_page(found, bill.name))
     if limit is not None:
         _refuse_above(found, limit)
 

@@ -6,21 +6,13 @@ from typing import Annotated
 
 import typer
 
-from router.cli.month_option import (
-    CurrencyOption,
-    FormatOption,
-    JsonOption,
-    LastOption,
-    MonthOption,
-    OutputOption,
-    PageFormat,
-    SinceOption,
-    TimezoneOption,
-    UntilOption,
-)
+from router.cli.month_option import CurrencyOption, LastOption, MonthOption, SinceOption, TimezoneOption, UntilOption
+from router.cli.page_options import PageOptions
+from router.cli.shared_options import sharing
 from router.cli.switch import GrowthOption
 
 
+@sharing(PageOptions, "out")
 def report(
     *,
     month: MonthOption = None,
@@ -49,9 +41,7 @@ def report(
     growth: GrowthOption = "0",
     timezone: TimezoneOption = None,
     compact: Annotated[bool, typer.Option("--compact", help="Only the lines' cost, the total and warnings.")] = False,
-    form: FormatOption = PageFormat.TEXT,
-    as_json: JsonOption = False,
-    output: OutputOption = None,
+    out: PageOptions,
 ) -> None:
     """Report a month of the ledger: cost, change, tokens, overhead, success, latency, and what was unusual.
 
@@ -62,15 +52,13 @@ def report(
     from reports import month_report, time_zone
     from reports.month_prices import price_basis
     from router.cli.amounts import currency_of, growth_of
-    from router.cli.month_option import form_of, period_of
-    from router.cli.output import put_page
+    from router.cli.month_option import period_of
     from router.client import catalog_of
     from router.ledger import default_url, open_ledger
     from router.ledger.rates import fx_of
     from router.settings_file import load_settings
 
     settings, now = load_settings(), datetime.now(UTC)
-    written = form_of(form, as_json=as_json)
     catalog = catalog_of(settings)
     shown = currency_of(currency or settings.report_currency)
     zone = time_zone(timezone or settings.time_zone)
@@ -91,4 +79,4 @@ def report(
             growth=growth_of(growth),
             compact=compact,
         )
-    put_page(page, written.value, output)
+    out.put(page)

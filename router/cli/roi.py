@@ -6,21 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli.month_option import FormatOption, JsonOption, OutputOption, PageFormat, TimezoneOption, form_of
+from router.cli.page_options import PageOptions
+from router.cli.shared_options import sharing
 from router.cli.switch import (
-    AtOption,
     BaselineOption,
     CallsOption,
     ConfigurationOption,
-    CurrencyOption,
     DiscountOption,
     GrowthOption,
     HorizonOption,
-    ListOption,
     MonthlyCostOption,
     PlainBaselineOption,
     Pricing,
-    SettlementOption,
     SetupCostOption,
 )
 from router.cli.totals import CachedTokensOption, InputTokensOption
@@ -32,6 +29,8 @@ if TYPE_CHECKING:
     from router.cli.switch import Switch
 
 
+@sharing(PageOptions, "out")
+@sharing(Pricing, "pricing")
 def roi(
     *,
     baseline: BaselineOption,
@@ -57,14 +56,8 @@ def roi(
         typer.Option("--requests", metavar="N", help="By hand: requests a month; the tokens are then those of each."),
     ] = None,
     calls: CallsOption = None,
-    price_list: ListOption = "vendor",
-    at: AtOption = None,
-    settlement: SettlementOption = None,
-    currency: CurrencyOption = None,
-    timezone: TimezoneOption = None,
-    form: FormatOption = PageFormat.TEXT,
-    as_json: JsonOption = False,
-    output: OutputOption = None,
+    pricing: Pricing,
+    out: PageOptions,
 ) -> None:
     """Say when a switch pays back: a month's savings with their interval, payback, ROI, net present value, break-even.
 
@@ -73,10 +66,8 @@ def roi(
     from dataclasses import replace
 
     from reports.roi_page import roi_page
-    from router.cli.output import put_page
     from router.cli.switch import inputs_of, switch_of
 
-    form = form_of(form, as_json=as_json)
     inputs = inputs_of(setup_cost, monthly_cost, growth, discount_rate, horizon)
     by_hand = {
         "input_tokens": input_tokens,
@@ -84,13 +75,13 @@ def roi(
         "output_tokens": output_tokens,
         "requests": requests,
     }
-    switch = switch_of(baseline, configuration, calls, Pricing(price_list, at, settlement, currency, timezone), None)
+    switch = switch_of(baseline, configuration, calls, pricing, None)
     if any(value is not None for value in by_hand.values()):
         costs, drawn = _by_hand(switch, by_hand, month)
     else:
         costs, drawn = _of_month(switch, month or "last", plain_baseline=plain_baseline)
     inputs = replace(inputs, baseline=costs[0], configuration=costs[1])
-    put_page(roi_page(switch.names, inputs, drawn, switch.basis.exchange.currency), form.value, output)
+    out.put(roi_page(switch.names, inputs, drawn, switch.basis.exchange.currency))
 
 
 def _of_month(switch: Switch, month: str, *, plain_baseline: bool) -> tuple[tuple[Fraction, Fraction], Drawn]:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from router.cli.month_option import TimezoneOption
+
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
@@ -64,13 +66,13 @@ PlainBaselineOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Pricing:
-    """The options that say what is priced with, as they were typed; None: not given."""
+    """The options that say what is priced with, as they were typed, for `router.cli.shared_options.sharing`."""
 
-    price_list: str
-    at: str | None
-    settlement: str | None
-    currency: str | None
-    timezone: str | None
+    price_list: ListOption = "vendor"
+    at: AtOption = None
+    settlement: SettlementOption = None
+    currency: CurrencyOption = None
+    timezone: TimezoneOption = None
 
 
 @dataclass(frozen=True, slots=True)

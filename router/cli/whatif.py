@@ -7,15 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from router.cli.month_option import (
-    CurrencyOption,
-    FormatOption,
-    JsonOption,
-    OutputOption,
-    PageFormat,
-    TimezoneOption,
-    form_of,
-)
+from router.cli.month_option import CurrencyOption, TimezoneOption
+from router.cli.page_options import PageOptions
+from router.cli.shared_options import sharing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +18,7 @@ if TYPE_CHECKING:
     from pricing.scenario_file import Known
 
 
+@sharing(PageOptions, "out")
 def whatif(
     *,
     month: Annotated[
@@ -78,9 +73,7 @@ def whatif(
     ] = None,
     currency: CurrencyOption = None,
     timezone: TimezoneOption = None,
-    form: FormatOption = PageFormat.TEXT,
-    as_json: JsonOption = False,
-    output: OutputOption = None,
+    out: PageOptions,
 ) -> None:
     """Price a month of the ledger again under a scenario: before, after, and where the difference comes from.
 
@@ -93,13 +86,12 @@ def whatif(
     from reports import Exchange, named_month, served_month, simulate, time_zone
     from router.cli.amounts import currency_of
     from router.cli.month_option import instant_of
-    from router.cli.output import put_page, write_whole
+    from router.cli.output import write_whole
     from router.client import catalog_of
     from router.ledger import default_url, open_ledger
     from router.ledger.rates import fx_of
     from router.settings_file import load_settings
 
-    form = form_of(form, as_json=as_json)
     settings = load_settings()
     catalog = catalog_of(settings)
     zone = time_zone(timezone or settings.time_zone)
@@ -123,7 +115,7 @@ def whatif(
     page = simulate(work, whole, catalog=catalog, endpoints=settings.endpoints, exchange=exchange)
     if save is not None:
         write_whole(save, scenario_to_toml(whole), "--save")
-    put_page(page, form.value, output)
+    out.put(page)
 
 
 def _scenario(file: Path | None, options: Mapping[str, Any], known: Known) -> Scenario:

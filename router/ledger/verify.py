@@ -27,6 +27,7 @@ from router.ledger.rollup_tables import rollup_marks
 from router.ledger.rollups import DAY, refresh
 from router.ledger.rows import QUARTER_HOUR_US
 from router.ledger.tables import attempt_terms, attempts, price_sets, terms
+from router.ledger.verify_buckets import DerivedCost, derived_bucket_costs, stored_buckets
 from router.ledger.verify_rollups import days_with_rows, rollup_differences
 
 FindingKind = Literal["price set", "terms", "cost", "settled", "sums"]
@@ -42,7 +43,7 @@ class Finding:
 
     Args:
         kind: what is wrong.
-        where: the attempt's, price set's or terms' id, or the UTC quarter hour.
+        where: the attempt's, bucket's, price set's or terms' id, or the UTC quarter hour.
         stored: what the ledger says.
         derived: what follows.
     """
@@ -59,6 +60,7 @@ class Verification:
 
     Args:
         attempts: attempts whose cost was derived again.
+        buckets: buckets of usage that others have added up, the same.
         price_sets: stored price sets and terms whose content was checked.
         quarter_hours: quarter hours whose sums were added up again.
         pruned: sums of pruned rows, which nothing can be compared with, as rows of the rollup.
@@ -68,6 +70,7 @@ class Verification:
     """
 
     attempts: int
+    buckets: int
     price_sets: int
     quarter_hours: int
     pruned: int
@@ -98,7 +101,9 @@ def verify(engine: sa.Engine, start_us: int, end_us: int, progress: Progress | N
         days = days_with_rows(connection, first, past)
         for done, day in enumerate(days, 1):
             low, high = max(first, day * DAY), min(past, (day + 1) * DAY)
-            _verify_costs(connection, low * QUARTER_HOUR_US, high * QUARTER_HOUR_US, documents, tally)
+            span = (low * QUARTER_HOUR_US, high * QUARTER_HOUR_US)
+            _verify_costs(connection, *span, documents, tally)
+            _verify_buckets(connection, *span, documents, tally)
             checked, pruned, differences = rollup_differences(connection, low, high, marked)
             tally.quarter_hours += checked
             tally.pruned += pruned
@@ -106,7 +111,7 @@ def verify(engine: sa.Engine, start_us: int, end_us: int, progress: Progress | N
                 tally.add(Finding("sums", where, stored, derived))
             if progress is not None:
                 progress(done, len(days))
-    counts = (tally.attempts, documents.count, tally.quarter_hours, tally.pruned, len(marked))
+    counts = (tally.attempts, tally.buckets, documents.count, tally.quarter_hours, tally.pruned, len(marked))
     return Verification(*counts, tuple(tally.findings), tally.found)
 
 
@@ -124,7 +129,7 @@ def _snapshot(engine: sa.Engine) -> sa.Connection:
 
 class _Tally:
     def __init__(self) -> None:
-        self.attempts = self.quarter_hours = self.pruned = self.found = 0
+        self.attempts = self.buckets = self.quarter_hours = self.pruned = self.found = 0
         self.findings: list[Finding] = []
 
     def add(self, finding: Finding) -> None:
@@ -178,10 +183,7 @@ def _verify_costs(connection: sa.Connection, low_us: int, high_us: int, document
             _compare(row, derived, documents, tally)
 
 
-Cost = tuple[str, str | None, int | None, int | None]
-
-
-def _derived(rows: Sequence[Any], documents: _Documents) -> Iterator[Cost]:
+def _derived(rows: Sequence[Any], documents: _Documents) -> Iterator[DerivedCost]:
     """Yield each row's cost as its usage and its price set give it: status, currency, and the two integers."""
     places: dict[tuple[Any, ...], int] = {}
     group = [places.setdefault((row.price_set_id, row.service_tier, row.usage_estimated), len(places)) for row in rows]
@@ -213,7 +215,7 @@ def _used_nothing(row: Any) -> bool:
     return is_known and not any(row[_FIRST_BUCKET:]) and not row.usage_estimated and row.cost_status == "exact"
 
 
-def _compare(row: Any, derived: Cost, documents: _Documents, tally: _Tally) -> None:
+def _compare(row: Any, derived: DerivedCost, documents: _Documents, tally: _Tally) -> None:
     stored = (row.cost_status, row.cost_currency, row.cost_micro, row.cost_pico)
     if stored != derived:
         tally.add(Finding("cost", row.attempt_id, _shown(stored), _shown(derived)))
@@ -226,6 +228,20 @@ def _compare(row: Any, derived: Cost, documents: _Documents, tally: _Tally) -> N
         paid = (currency, *split_amount(amount))
     if settled != paid:
         tally.add(Finding("settled", row.attempt_id, _shown(("", *settled)), _shown(("", *paid))))
+
+
+def _verify_buckets(connection: sa.Connection, low_us: int, high_us: int, documents: _Documents, tally: _Tally) -> None:
+    """Compare the costs of buckets, and that they are settled where they have one: their terms are not on record."""
+    for rows in stored_buckets(connection, low_us, high_us):
+        tally.buckets += len(rows)
+        for row in rows:
+            derived = derived_bucket_costs(row, documents.prices.get(row.price_set_id))
+            stored = (row.cost_status, row.cost_currency, row.cost_micro, row.cost_pico)
+            if stored not in derived:
+                tally.add(Finding("cost", row.bucket_id, _shown(stored), _shown(derived[0])))
+            elif (row.settled_micro is None) != (row.cost_micro is None):
+                paid = ("", row.settled_currency, row.settled_micro, row.settled_pico)
+                tally.add(Finding("settled", row.bucket_id, _shown(paid), _shown(derived[0])))
 
 
 def _shown(cost: Iterable[Any]) -> str:

@@ -10,18 +10,10 @@ from random import Random
 from pricing import Catalog, Usage
 from pricing.terms import NO_TERMS, Terms
 from router.ledger import Ledger, new_id
-from router.ledger.records import (
-    Amount,
-    Answer,
-    BudgetRow,
-    Import,
-    RunEnded,
-    RunStarted,
-    StepEnded,
-    StepRow,
-    UsageBucket,
-)
+from router.ledger.budget_records import BudgetRow
+from router.ledger.records import Amount, Answer, Import, RunEnded, RunStarted, StepEnded, StepRow, UsageBucket
 from router.ledger.rows import Record
+from router.ledger.tool_records import ToolCallStarted
 from tests.reports.scenes import Scene
 
 # Months over for good: nothing that is compared hangs on today.
@@ -52,11 +44,17 @@ def random_records(seed: int, catalog: Catalog, attempts: int = 200) -> list[Rec
         records.append(StepRow(run.run_id, "b", 1, "math", ("a",)))
         records.append(StepEnded(run.run_id, "a", random.choice(("succeeded", "failed"))))
         records.append(RunEnded(run.run_id, random.choice(("succeeded", "failed")), run.started_us + 10**6))
+        records.extend(_tool_call(random, run.run_id, number) for number in range(random.randrange(3)))
     records.append(Answer("call 1", runs[0].run_id, {"content": "世"}, "stop", 2**60))
     for _ in range(attempts):
         records.extend(_scene(random, runs).records(catalog))
     records.extend(_bucket(random, taken.import_id) for _ in range(20))
     return records
+
+
+def _tool_call(random: Random, run_id: str, number: int) -> ToolCallStarted:
+    at_us = random.randrange(10**15)
+    return ToolCallStarted(new_id(), run_id, f"{run_id} {number}", number, "files", "läs", at_us, random.randrange(99))
 
 
 def fill(ledger: Ledger, records: list[Record]) -> None:

@@ -14,7 +14,8 @@ from reports.budget import BudgetState, budget_states
 from reports.budget_page import budget_page, budgets_page
 from reports.render.sections import fill
 from router.ledger import Ledger
-from router.ledger.records import Amount, BudgetRow, BudgetScope
+from router.ledger.budget_records import BudgetRow, BudgetScope
+from router.ledger.records import Amount
 from tests.reports.scenes import Scene, write
 
 FX = FxTable([operator_rate("USD", "EUR", Decimal("0.5"), date(2026, 9, 1), "test")])

@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -14,7 +15,8 @@ from pricing import Catalog, FxTable, Terms, Usage, operator_rate
 from reports import Money, Page, Period, month_report, time_zone
 from reports.month_groups import BY
 from reports.month_prices import PriceBasis, price_basis
-from reports.period import days_between, last_days
+from reports.month_times import stage_times
+from reports.period import days_between, last_days, named_month, to_us
 from reports.render.sections import fill
 from router.errors import WrongUsage
 from router.ledger import Ledger, new_id
@@ -201,13 +203,51 @@ def test_where_the_time_went_is_a_mean_over_those_that_have_the_measure(
     page = page_of(ledger, catalog, fx, by="role")
     stages = by_key(page, "time_spent", "stage")
     assert (stages["Inference"]["mean_ms"], stages["Inference"]["attempts"]) == (900, 1)
-    assert (stages["Queue"]["mean_ms"], stages["Queue"]["p99_ms"]) == (5, None)
+    assert (stages["Queue"]["mean_ms"], stages["Queue"]["p50_ms"], stages["Queue"]["p99_ms"]) == (5, 0, 10)
     assert stages["Whole attempt"]["mean_ms"] == 2_000
     assert "Network" not in stages
     (latency,) = rows(page, "latency")
     assert latency["attempts"] == 2
     for share, exact in (("p50_ms", 1_000), ("p95_ms", 3_000), ("ttft_p50_ms", 200)):
         assert abs(latency[share] - exact) <= Fraction(exact, 20)
+
+
+def test_percentiles_of_stages_are_the_attempts_own(ledger: Ledger, catalog: Catalog, fx: FxTable) -> None:
+    timed = [
+        Scene(at=OCTOBER, usage=MEBI, queue_us=at * 1_000, state_us=7 if at == 3 else None) for at in range(200, 0, -1)
+    ]
+    others = [
+        Scene(at=OCTOBER, usage=None, status="failed", queue_us=10**9),
+        Scene(at=datetime(2026, 9, 30, tzinfo=UTC), usage=MEBI, queue_us=10**9),
+    ]
+    write(ledger, catalog, *timed, *others)
+    page = page_of(ledger, catalog, fx)
+    stages = by_key(page, "time_spent", "stage")
+    # Of 1, 2, … 200 ms the nearest ranks are the 100th, 190th and 198th.
+    assert [stages["Queue"][key] for key in ("p50_ms", "p95_ms", "p99_ms", "attempts")] == [100, 190, 198, 200]
+    assert [stages["State"][key] for key in ("mean_ms", "p50_ms", "p99_ms", "attempts")] == [Fraction(7, 1000)] * 3 + [
+        1
+    ]
+    assert any("percentiles of stages are exact" in note.text for note in page.notes)
+
+
+def test_stages_of_many_or_pruned_attempts_have_no_percentiles_and_the_page_says_why(
+    ledger: Ledger, catalog: Catalog, fx: FxTable
+) -> None:
+    write(ledger, catalog, *(Scene(at=OCTOBER, usage=MEBI, queue_us=at) for at in (1, 2, 3)))
+    period = named_month("2026-10", ZoneInfo("UTC"), OCTOBER)
+    sums = {f"{stage}_us_known": 3 * (stage == "queue") for stage in ("queue", "network", "inference", "state")}
+    assert stage_times(ledger.reader, period, sums, at_most=3).times["queue"] == (1, 2, 3)
+    many = stage_times(ledger.reader, period, sums, at_most=2)
+    assert (dict(many.times), [fill(note) for note in many.note]) == (
+        {},
+        ["percentiles of stages are read from up to 2 single attempts; here are 3, so none is shown"],
+    )
+    ledger.prune_rows(to_us(OCTOBER + timedelta(days=10)), to_us(OCTOBER + timedelta(days=20)))
+    page = page_of(ledger, catalog, fx)
+    queue = by_key(page, "time_spent", "stage")["Queue"]
+    assert [queue[key] for key in ("mean_ms", "p50_ms", "p95_ms", "p99_ms")] == [Fraction(2, 1000), None, None, None]
+    assert any("some of the {count} were pruned" in note.text for note in page.notes)
 
 
 def test_each_day_that_has_begun_is_there(ledger: Ledger, catalog: Catalog, fx: FxTable) -> None:

@@ -127,6 +127,9 @@ def test_a_month_without_rows_names_those_with_some() -> None:
     assert error.exit_code == 1
     assert str(error) == "month: the ledger has no rows in 2026-09 (UTC); it has rows in 2026-08, 2026-10"
     assert "router run" in (no_rows(month, []).hint or "")
+    # A page of whole days alone may have none in a month that has rows: today's.
+    today = str(no_rows(month, [month.name]))
+    assert today.startswith(f"month: the ledger has no rows in the days that are over of {month.name} (")
 
 
 @pytest.mark.parametrize(
