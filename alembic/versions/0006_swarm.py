@@ -82,7 +82,7 @@ def upgrade() -> None:
         *_texts("scope", "name", nullable=False),
         *_counts("month_start_us"),
         sa.Column("currency", sa.String(length=3), nullable=False),
-        *_counts("used_micro"),
+        *_counts("used_nano"),
         sa.PrimaryKeyConstraint("scope", "name", "month_start_us", name=op.f("pk_budget_use")),
     )
 

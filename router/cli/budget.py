@@ -10,23 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli.month_option import (
-    FormatOption,
-    JsonOption,
-    MonthCommand,
-    MonthOption,
-    OutputOption,
-    PageFormat,
-    TimezoneOption,
-    form_of,
-)
+from router.cli.month_option import MonthCommand, MonthOption, TimezoneOption
+from router.cli.page_options import PageOptions
+from router.cli.shared_options import sharing
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
     from reports import Period
     from reports.budget import BudgetState
-    from router.ledger.records import BudgetRow, BudgetScope
+    from router.ledger.budget_records import BudgetMode, BudgetRow, BudgetScope
 
 budget_app = typer.Typer(
     help="Monthly budgets: set, list, show, check, remove.", no_args_is_help=True, rich_markup_mode=None
@@ -34,6 +27,8 @@ budget_app = typer.Typer(
 
 SCOPES = ("all", "tenant", "class", "model")
 LONGEST_NAME = 200
+MOST_HARD_UNITS = 9_000_000_000
+"""Counted in 1e-9 units, in 64 bits."""
 WarnOption = Annotated[
     str, typer.Option("--warn-at", metavar="SHARE", help="Share spent from which on to warn: 80% or 0.8.")
 ]
@@ -48,10 +43,14 @@ def set_budget(
         list[str],
         typer.Argument(metavar="SCOPE [NAME] AMOUNT CURRENCY", help="all 500 USD; tenant acme 200 EUR; class, model."),
     ],
+    *,
+    hard: Annotated[
+        bool, typer.Option("--hard", help="Send no call that could cross it. Default: say so when it is crossed.")
+    ] = False,
 ) -> None:
     """Set a monthly budget, in the place of the one of that scope and name.
 
-    Example: router budget set tenant acme 200 EUR
+    Example: router budget set tenant acme 200 EUR --hard
     """
     from datetime import UTC, datetime
     from decimal import Decimal
@@ -60,9 +59,10 @@ def set_budget(
     from router.cli.output import say
     from router.errors import WrongUsage
     from router.ledger import default_url, open_ledger
+    from router.ledger.budget_records import BudgetRow
     from router.ledger.rates import fx_of
     from router.ledger.reader import instant_us
-    from router.ledger.records import Amount, BudgetRow
+    from router.ledger.records import Amount
     from router.settings_file import load_settings
 
     if len(words) < 3:
@@ -74,7 +74,11 @@ def set_budget(
         message = f"amount: {words[-2]} is not allowed; more than 0 is"
         raise WrongUsage(message, hint="router budget remove takes a budget away")
     value = Decimal(amount.numerator) / Decimal(amount.denominator)
-    row = BudgetRow(scope, name, Amount(currency_of(words[-1]), value), instant_us(datetime.now(UTC)))
+    if hard and value > MOST_HARD_UNITS:
+        message = f"amount: {words[-2]} is not allowed with --hard; up to {MOST_HARD_UNITS} is"
+        raise WrongUsage(message, hint="leave --hard out")
+    mode: BudgetMode = "hard" if hard else "soft"
+    row = BudgetRow(scope, name, Amount(currency_of(words[-1]), value), instant_us(datetime.now(UTC)), mode)
     settings = load_settings()
     with open_ledger(default_url(settings)) as ledger:
         replaced = ledger.set_budget(row)
@@ -83,55 +87,51 @@ def set_budget(
     if currency != "USD" and not any(currency in pair for pair in pairs):
         say(f"warning: no exchange rate of {currency} is known; router fx set USD/{currency}=RATE gives one")
     said = "in the place of the one before" if replaced else "new"
-    say(f"budget {' '.join(filter(None, (scope, name)))}: {value} {row.amount.currency} a month, {said}")
+    stops = "; it stops calls" if hard else ""
+    say(f"budget {' '.join(filter(None, (scope, name)))}: {value} {row.amount.currency} a month, {said}{stops}")
 
 
 @budget_app.command("list", cls=MonthCommand)
+@sharing(PageOptions, "out")
 def list_budgets(
     *,
     month: MonthOption = None,
     warn_at: WarnOption = "80%",
     timezone: TimezoneOption = None,
-    form: FormatOption = PageFormat.TEXT,
-    as_json: JsonOption = False,
-    output: OutputOption = None,
+    out: PageOptions,
 ) -> None:
     """List the budgets: spent, left, what is expected, and the day on which each is used up.
 
     Example: router budget list --month this
     """
     from reports.budget_page import budgets_page
-    from router.cli.output import put_page
 
-    form = form_of(form, as_json=as_json)
     states, period, share = _states(month, timezone, warn_at, None)
-    put_page(budgets_page(states, period, share), form.value, output)
+    out.put(budgets_page(states, period, share))
 
 
 @budget_app.command("show", cls=MonthCommand)
+@sharing(PageOptions, "out")
 def show(
     which: WhichArgument,
     *,
     month: MonthOption = None,
     warn_at: WarnOption = "80%",
     timezone: TimezoneOption = None,
-    form: FormatOption = PageFormat.TEXT,
-    as_json: JsonOption = False,
-    output: OutputOption = None,
+    out: PageOptions,
 ) -> None:
     """Show one budget burning down, day by day.
 
     Example: router budget show tenant acme
     """
     from reports.budget_page import budget_page
-    from router.cli.output import put_page
 
-    form = form_of(form, as_json=as_json)
     states, period, share = _states(month, timezone, warn_at, _which(which))
-    put_page(budget_page(states[0], period, share), form.value, output)
+    out.put(budget_page(states[0], period, share))
 
 
 @budget_app.command("check", cls=MonthCommand)
+@sharing(PageOptions, "out")
 def check(
     which: Annotated[
         list[str] | None, typer.Argument(metavar="[SCOPE [NAME]]", help="One budget alone. Default: all of them.")
@@ -141,23 +141,19 @@ def check(
     warn_at: WarnOption = "80%",
     forecast: Annotated[bool, typer.Option("--forecast", help="Exit 3 also where the forecast crosses it.")] = False,
     timezone: TimezoneOption = None,
-    form: FormatOption = PageFormat.TEXT,
-    as_json: JsonOption = False,
-    output: OutputOption = None,
+    out: PageOptions,
 ) -> None:
     """Exit with 3 where a budget is crossed, for cron; a warning alone exits with 0.
 
     Example: router budget check --forecast
     """
     from reports.budget_page import budgets_page
-    from router.cli.output import put_page
     from router.errors import RouterError
 
-    form = form_of(form, as_json=as_json)
     states, period, share = _states(month, timezone, warn_at, _which(which) if which else None)
     if not states:
         raise RouterError("budget: none is set, so none can be checked", hint="router budget set all 500 USD")
-    put_page(budgets_page(states, period, share), form.value, output)
+    out.put(budgets_page(states, period, share))
     _refuse_crossed(states, share, forecast=forecast)
 
 

@@ -11,14 +11,16 @@ from decimal import Decimal
 import sqlalchemy as sa
 
 from pricing.money import plain
-from router.ledger.records import Amount, BudgetRow, BudgetScope
+from router.ledger.budget_records import BudgetRow, BudgetScope
+from router.ledger.budget_use import forget_use
+from router.ledger.records import Amount
 from router.ledger.rows import storable_text
 from router.ledger.tables import budgets
 
 
 def set_budget(connection: sa.Connection, budget: BudgetRow) -> bool:
     """Put a budget on record in the place of the one of its scope and name; return whether there was one."""
-    replaced = remove_budget(connection, budget.scope, budget.name)
+    replaced = remove_budget(connection, budget.scope, budget.name)  # and its count, which may be in another currency
     row = {
         "scope": budget.scope,
         "name": storable_text(budget.name),
@@ -33,6 +35,7 @@ def set_budget(connection: sa.Connection, budget: BudgetRow) -> bool:
 
 def remove_budget(connection: sa.Connection, scope: BudgetScope, name: str) -> bool:
     """Remove a budget; return whether there was one."""
+    forget_use(connection, scope, name)
     mine = (budgets.c.scope == scope, budgets.c.name == storable_text(name))
     return bool(connection.execute(sa.delete(budgets).where(*mine)).rowcount)
 
