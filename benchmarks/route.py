@@ -3,7 +3,9 @@
     python -m benchmarks.route [calls]     (from the project's root)
 
 The answers are checked first: each way gets the same text, and the ledger has one row a call. Times are CPU seconds of
-this process (the server is another one), medians of several rounds taken in turns.
+this process, the ledger's writing thread included (the server is another process); each round measures every way, so
+that what else the machine does meets all of them, and what is printed are medians over the rounds. The ledger is a
+SQLite file at synchronous=FULL. With eight calls at once commits are shared; one after another each call has its own.
 """
 
 from __future__ import annotations
@@ -15,21 +17,24 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
+from benchmarks.disk import bare_commit_s
 from router.client import Router
 from router.ledger import open_ledger
 from router.settings import Settings
 
 ROUTER = str(Path(sys.executable).with_name("router"))
-CONCURRENCY = 8
-ROUNDS = 5
+AT_ONCE = (8, 1)
+ROUNDS = 15
 MODEL = "gpt-4.1"
+BARE, OURS, LITELLM = "aiohttp", "aroute", "litellm.acompletion"
 Call = Callable[[str], Awaitable[str]]
+Times = Mapping[str, Sequence[float]]
 
 
 def settings_for(url: str, database: str) -> Settings:
@@ -37,7 +42,7 @@ def settings_for(url: str, database: str) -> Settings:
     return Settings.model_validate(
         {
             "database": {"url": database},
-            "endpoints": {"sandbox": {"base_url": url, "price_list": "openai", "concurrency": CONCURRENCY}},
+            "endpoints": {"sandbox": {"base_url": url, "price_list": "openai", "concurrency": max(AT_ONCE)}},
             "configurations": {"one": {"policy": "fixed", "orchestrator": MODEL, "worker": MODEL}},
             "default_configuration": "one",
         }
@@ -73,9 +78,9 @@ def aiohttp_call(url: str, session: aiohttp.ClientSession) -> Call:
     return call
 
 
-async def cpu_ms(call: Call, calls: int) -> float:
-    """Return the CPU time a call, milliseconds, over `calls` calls at the benchmark's concurrency."""
-    places = asyncio.Semaphore(CONCURRENCY)
+async def cpu_ms(call: Call, calls: int, at_once: int) -> float:
+    """Return the CPU time a call, milliseconds, over `calls` calls of which so many are made at once."""
+    places = asyncio.Semaphore(at_once)
 
     async def one(number: int) -> None:
         async with places:
@@ -86,25 +91,22 @@ async def cpu_ms(call: Call, calls: int) -> float:
     return (time.process_time() - begun) / calls * 1000
 
 
-async def measure(url: str, database: str, calls: int) -> dict[str, float]:
-    """Return the median CPU time a call of each way, milliseconds."""
+async def measure(url: str, database: str, calls: int) -> dict[int, Times]:
+    """Return the CPU time a call of each way in each round, milliseconds, by how many are made at once."""
     async with Router(settings_for(url, database), environ={}) as router, aiohttp.ClientSession() as session:
 
         async def routed(text: str) -> str:
             return (await router.route(text, plan="never")).text
 
-        ways: dict[str, Call] = {
-            "aiohttp": aiohttp_call(url, session),
-            "aroute": routed,
-            "litellm.acompletion": litellm_call(url),
-        }
+        ways: dict[str, Call] = {BARE: aiohttp_call(url, session), OURS: routed, LITELLM: litellm_call(url)}
         answers = {name: await call("What is a receipt?") for name, call in ways.items()}
         assert len(set(answers.values())) == 1, answers
-        times: dict[str, list[float]] = {name: [] for name in ways}
+        times: dict[int, dict[str, list[float]]] = {at_once: {name: [] for name in ways} for at_once in AT_ONCE}
         for _ in range(ROUNDS):
-            for name, call in ways.items():
-                times[name].append(await cpu_ms(call, calls))
-    return {name: statistics.median(each) for name, each in times.items()}
+            for at_once, of in times.items():
+                for name, call in ways.items():
+                    of[name].append(await cpu_ms(call, calls, at_once))
+    return {at_once: dict(of) for at_once, of in times.items()}
 
 
 def main(calls: int) -> None:
@@ -114,19 +116,30 @@ def main(calls: int) -> None:
         server = subprocess.Popen([ROUTER, "sandbox", "--port", "0"], stdout=subprocess.PIPE, text=True)
         try:
             assert server.stdout is not None
-            medians = asyncio.run(measure(server.stdout.readline().strip(), database, calls))
+            found = asyncio.run(measure(server.stdout.readline().strip(), database, calls))
         finally:
             server.terminate()
             server.wait()
         with open_ledger(database) as ledger:
             (group,) = ledger.reader.usage_groups(0, 2**62)
-        assert group.sums["attempts"] == calls * ROUNDS + 1
-    bare = medians["aiohttp"]
-    for name, median in medians.items():
-        print(f"{name:<20} {median:6.2f} ms CPU a call  + {median - bare:5.2f} over aiohttp")
-    added = (medians["litellm.acompletion"] - bare) / (medians["aroute"] - bare)
-    print(f"litellm.acompletion adds {added:.1f} × what aroute adds, which also prices the call and keeps its row")
+        assert group.sums["attempts"] == calls * ROUNDS * len(AT_ONCE) + 1
+        print(f"a bare commit on this disk takes {bare_commit_s(Path(folder)) * 1000:.2f} ms")
+    for at_once, times in found.items():
+        _print(at_once, times)
+
+
+def _print(at_once: int, times: Times) -> None:
+    print(f"\n{at_once} at once" if at_once > 1 else "\none after another")
+    added = {name: _median_more(times[name], times[BARE]) for name in times}
+    for name, of in times.items():
+        print(f"{name:<20} {statistics.median(of):6.2f} ms CPU a call  + {added[name]:5.2f} over {BARE}")
+    print(f"{LITELLM} adds {added[LITELLM] / added[OURS]:.1f} × what {OURS} adds, which also keeps and prices the call")
+
+
+def _median_more(of: Sequence[float], bare: Sequence[float]) -> float:
+    """Return the median over the rounds of what a way takes more than the bare one did in the same round."""
+    return statistics.median(each - other for each, other in zip(of, bare, strict=True))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 200)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 40)

@@ -60,6 +60,7 @@ class Catalog:
         self._edges: dict[tuple[str, str], list[datetime]] = {}
         self._sets: dict[tuple[str, str, int, bool], PriceSet | None] = {}
         self._resolved: dict[tuple[str, str], str] = {}
+        self._infos: dict[tuple[str, str], ModelInfo] = {}
 
     @property
     def lists(self) -> tuple[str, ...]:
@@ -156,9 +157,12 @@ class Catalog:
             PricingError: there is no such list.
         """
         identity = self.resolve(model, price_list)
-        own = self._models[self._home(identity, price_list)][identity]
-        vendors = [self._models[name][identity] for name in self._searched(VENDOR) if identity in self._models[name]]
-        return _filled(own, vendors[0]) if vendors else own
+        found = self._infos.get((identity, price_list))
+        if found is None:
+            own = self._models[self._home(identity, price_list)][identity]
+            sellers = [self._models[name] for name in self._searched(VENDOR) if identity in self._models[name]]
+            found = self._infos[identity, price_list] = _filled(own, sellers[0][identity]) if sellers else own
+        return found
 
     def models(self, price_list: str = VENDOR) -> tuple[str, ...]:
         """Return the canonical ids of a list, retired models too, in the order they were read.
@@ -205,6 +209,23 @@ class Catalog:
         if key not in self._sets:
             self._sets[key] = self._priced(home, identity, at, last_list=last_list)
         return self._sets[key]
+
+    def next_change(self, model: str, price_list: str, at: datetime) -> datetime | None:
+        """Return the first instant after one at which other rows are in force for a model; None: there is none.
+
+        Args:
+            model: as for `resolve`.
+            price_list: a list's name, or "vendor": the model's vendor's.
+            at: aware instant.
+
+        Raises:
+            UnknownModel: the list has no such model.
+            PricingError: there is no such list.
+        """
+        identity = self.resolve(model, price_list)
+        edges = self._edges_of(self._home(identity, price_list), identity)
+        later = bisect_right(edges, at)
+        return edges[later] if later < len(edges) else None
 
     def history(self, model: str, price_list: str = VENDOR) -> tuple[PriceRow, ...]:
         """Return every row a model ever had at a list, outranked ones too, in the order they were read.

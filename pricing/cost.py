@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from datetime import datetime
-from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
+from decimal import Decimal
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from pricing.conditions import CONTEXT_THRESHOLDS
 from pricing.errors import PricingError, UsageError
-from pricing.money import EXACT, round_amount
+from pricing.money import STRICT, round_amount
 from pricing.prices import PriceSet
 from pricing.rates import BUCKET_COMPONENTS, OUTPUT, REASONING, Quote, rates_of
 from pricing.usage import Usage
@@ -23,10 +23,8 @@ CostStatus = Literal["exact", "estimated", "partial", "unknown"]
 
 _COUNTS = attrgetter(*(bucket for bucket, _ in BUCKET_COMPONENTS))
 _ZERO = Decimal(0)
-_STRICT = Context(prec=EXACT.prec, traps=[Inexact, InvalidOperation, Overflow])
-"""Raises where `EXACT` would round: nothing computed with it is rounded."""
 
-_multiply, _add, _new = _STRICT.multiply, _STRICT.add, tuple.__new__
+_multiply, _add, _new = STRICT.multiply, STRICT.add, tuple.__new__
 
 
 class CostLine(NamedTuple):

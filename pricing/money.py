@@ -6,12 +6,14 @@ half-even at 1e-12 (a cost line), and never again before it is printed; no float
 
 from __future__ import annotations
 
-from decimal import ROUND_HALF_EVEN, Context, Decimal
+from decimal import ROUND_HALF_EVEN, Context, Decimal, Inexact, InvalidOperation, Overflow
 from functools import cache
 
 MICRO = 1_000_000
 EXACT = Context(prec=60, rounding=ROUND_HALF_EVEN)
 """Wide enough that no product or sum of this package is ever rounded: 1e18 tokens at 12 decimals need 48 digits."""
+STRICT = Context(prec=EXACT.prec, traps=[Inexact, InvalidOperation, Overflow])
+"""Raises where `EXACT` would round: nothing computed with it is rounded."""
 
 _PICO = Decimal("1e-12")
 

@@ -6,7 +6,9 @@ Invariant: no token is in two buckets, and none is negative, so a cost is a plai
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from operator import add, attrgetter
 
 from pricing.errors import UsageError
 
@@ -56,9 +58,9 @@ class Usage:
 
     def __post_init__(self) -> None:
         """Refuse a negative or non-integer count; nothing is ever clamped."""
-        for name in BUCKETS:
-            count = getattr(self, name)
+        for count in COUNTS(self):
             if type(count) is not int or count < 0:
+                name = BUCKETS[next(at for at, each in enumerate(COUNTS(self)) if each is count)]
                 message = f"usage: {name} is {count!r}; a whole number of 0 or more is allowed"
                 raise UsageError(message, hint="the provider's report contradicts itself; the attempt stays unpriced")
 
@@ -81,7 +83,9 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         """Return the bucket-wise sum."""
-        return Usage(*(getattr(self, name) + getattr(other, name) for name in BUCKETS))
+        return Usage(*map(add, COUNTS(self), COUNTS(other)))
 
 
 BUCKETS = tuple(field.name for field in fields(Usage))
+COUNTS: Callable[[Usage], tuple[int, ...]] = attrgetter(*BUCKETS)
+"""Every bucket of a usage, in the order of `BUCKETS`."""

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from pricing import PriceSet, Usage, join_amount, price_call
-from pricing.usage import BUCKETS
+from pricing import PriceSet, join_amount
+from pricing.usage import BUCKETS, INPUT_BUCKETS
+from reports.exact import exact_sum
 from reports.exchange import Exchange
 from reports.frames import LedgerReader
 from reports.page import Money
 from reports.period import Period, at_us, utc_day
-from reports.rate_cards import CACHED_BUCKETS, component_of, list_amount, plain_size, undated
+from reports.rate_cards import CACHED_BUCKETS, by_bucket, list_amount, quote_of, undated
 from reports.work import Recorded
-from reports.workload import mean_size
 
 if TYPE_CHECKING:
     from router.ledger.reader import UsageGroup
@@ -133,7 +133,7 @@ def recorded_cost(groups: Sequence[BilledGroup], sets: Mapping[str, PriceSet], c
     return Recorded(
         listed=listed,
         settled=settled,
-        uncached=sum(known, Fraction(0)) if len(known) == len(uncached) and not is_bound else None,
+        uncached=exact_sum(known) if len(known) == len(uncached) and not is_bound else None,
     )
 
 
@@ -163,7 +163,7 @@ def by_component(group: BilledGroup, sets: Mapping[str, PriceSet]) -> Mapping[st
     if group.settled is None:
         return {}
     parts = _listed_parts(group, sets)
-    whole = sum(parts.values(), Fraction(0)) if parts is not None else Fraction(0)
+    whole = exact_sum(parts.values()) if parts is not None else Fraction(0)
     if not parts or not whole:
         return {None: group.settled}
     return {component: group.settled * part / whole for component, part in parts.items()}
@@ -190,7 +190,7 @@ def _amount(sums: Mapping[str, int], key: Mapping[str, Any], name: str, exchange
 
 def _sum(amounts: Iterable[Fraction | None], currency: str, *, is_bound: bool) -> Money | None:
     known = [amount for amount in amounts if amount is not None]
-    return Money(sum(known, Fraction(0)), currency, is_bound) if known else None
+    return Money(exact_sum(known), currency, is_bound) if known else None
 
 
 def _uncached(group: BilledGroup, sets: Mapping[str, PriceSet]) -> Fraction | None:
@@ -199,9 +199,9 @@ def _uncached(group: BilledGroup, sets: Mapping[str, PriceSet]) -> Fraction | No
     if group.listed is None or not any(sums[bucket] for bucket in BUCKETS if bucket in CACHED_BUCKETS):
         return group.listed
     cached, plain = _listed_parts(group, sets), _listed_parts(group, sets, plain=True)
-    if cached is None or plain is None or not sum(cached.values()):
+    if cached is None or plain is None or not (whole := exact_sum(cached.values())):
         return None
-    return group.listed * sum(plain.values(), Fraction(0)) / sum(cached.values(), Fraction(0))
+    return group.listed * exact_sum(plain.values()) / whole
 
 
 def _listed_parts(
@@ -218,24 +218,21 @@ def _listed_parts(
     counts = {bucket: group.sums[bucket] for bucket in BUCKETS if group.sums[bucket]}
     if prices is None or not counts:
         return None
-    size = mean_size(counts, group.requests) if group.requests > 0 else Usage(**dict.fromkeys(counts, 1))
-    if plain:
-        size, counts = plain_size(size), _plain_counts(counts)
-    cost = price_call(size, prices, at=_ANY_INSTANT, service_tier=group.key["service_tier"])
-    rates = {line.component: line.unit_amount for line in cost.lines}
+    quote = quote_of(prices, _mean_input_tokens(group), _ANY_INSTANT, group.key["service_tier"])
+    if quote is None:
+        return None
+    rates = by_bucket(quote, uncached=plain)
     parts: dict[str, Fraction] = {}
     for bucket, count in counts.items():
-        component = component_of(bucket, rates)
-        rate = rates.get(component)
-        if rate is None:
+        component, amount = rates[bucket].component, rates[bucket].unit_amount
+        if amount is None:
             return None
-        parts[component] = parts.get(component, Fraction(0)) + list_amount(component, Fraction(count), Fraction(rate))
+        part = list_amount(component, Fraction(count), Fraction(amount))
+        parts[component] = parts[component] + part if component in parts else part
     return parts
 
 
-def _plain_counts(counts: Mapping[str, int]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for bucket, count in counts.items():
-        name = "uncached_input_tokens" if bucket in CACHED_BUCKETS else bucket
-        found[name] = found.get(name, 0) + count
-    return found
+def _mean_input_tokens(group: BilledGroup) -> int:
+    """Return the whole part of the mean input of a group's requests, which is in their context tier; 0: not known."""
+    whole = sum(group.sums[bucket] for bucket in INPUT_BUCKETS)
+    return whole // group.requests if group.requests > 0 else 0

@@ -13,8 +13,9 @@ from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 
-from pricing import Catalog, PriceSet, UnknownModel, Usage, price_call
+from pricing import Catalog, PriceSet, UnknownModel, price_call
 from pricing.rates import Quote, rates_of
+from pricing.rates import Rate as BucketRate
 from reports.page import Money
 from reports.workload import Portion
 
@@ -72,18 +73,20 @@ class RateCards:
         self.retired: dict[str, datetime] = {}
         self._catalog, self._price_list, self._at = catalog, price_list, at
         self._rates: dict[tuple[str, Decimal | None, Decimal | None, str | None], Rate] = {}
+        self._sets: dict[tuple[str, object], PriceSet | None] = {}
+        self._quoted: dict[int, tuple[Quote, Card]] = {}
         self._found: dict[tuple[object, ...], Card] = {}
 
     def card(self, model: str, portion: Portion) -> Card:
         """Return the rates of a portion's requests, those of buckets that they have not used too."""
-        key: tuple[object, ...]
         if portion.tier is None:
-            key = (model, None, portion.size.input_tokens, self._at or portion.at)
+            key: tuple[object, ...] = (model, None, portion.size.input_tokens, self._at or portion.at)
         else:
             key = (model, portion.tier, None, self._at or portion.period)
-        if key not in self._found:
-            self._found[key] = self._looked_up(model, portion)
-        return self._found[key]
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = self._looked_up(model, portion, key[-1])
+        return found
 
     def rates(self, model: str, portion: Portion) -> tuple[tuple[tuple[str, ...], Rate], ...]:
         """Return each component of a portion: its buckets and its rates."""
@@ -93,33 +96,34 @@ class RateCards:
             buckets[card[bucket]] = (*buckets.get(card[bucket], ()), bucket)
         return tuple((names, rate) for rate, names in buckets.items())
 
-    def _looked_up(self, model: str, portion: Portion) -> Card:
+    def _looked_up(self, model: str, portion: Portion, when: object) -> Card:
         at = self._at or portion.at
-        prices = self._prices(model, at)
-        if prices is not None and prices.retired_at is not None:
-            self.retired[model] = prices.retired_at
+        if (model, when) not in self._sets:
+            self._sets[model, when] = self._prices(model, at)
+        prices = self._sets[model, when]
         quote = None if prices is None else quote_of(prices, portion.size.input_tokens, at)
         if prices is None or quote is None:
-            return {bucket: self._rate(_component(bucket, None), None, None, None) for bucket in COMPONENT_OF}
-        return self._card(quote, prices.currency)
+            return {bucket: self._rate(component_of(bucket, ()), None, None, None) for bucket in COMPONENT_OF}
+        if id(quote) not in self._quoted:  # kept beside its card, so that no other comes to have its id
+            self._quoted[id(quote)] = quote, self._card(quote, prices.currency)
+        return self._quoted[id(quote)][1]
 
     def _prices(self, model: str, at: datetime) -> PriceSet | None:
         """Return the prices of a model; a retired one's last list; None where the list has no such model."""
         try:
-            return self._catalog.price_set(model, self._price_list, at, last_list=True)
+            found = self._catalog.price_set(model, self._price_list, at, last_list=True)
         except UnknownModel:
             return None
+        if found is not None and found.retired_at is not None:
+            self.retired[model] = found.retired_at
+        return found
 
     def _card(self, quote: Quote, currency: str) -> Card:
-        amounts = dict(zip(COMPONENT_OF, (rate.unit_amount for rate in quote.rates), strict=True))
-        if not quote.reasoning_apart:
-            amounts["reasoning_tokens"] = amounts["plain_output_tokens"]
-        plain = amounts["uncached_input_tokens"]
+        priced = by_bucket(quote)
+        plain = by_bucket(quote, uncached=True)
         return {
-            bucket: self._rate(
-                _component(bucket, quote), amount, plain if bucket in CACHED_BUCKETS else amount, currency
-            )
-            for bucket, amount in amounts.items()
+            bucket: self._rate(rate.component, rate.unit_amount, plain[bucket].unit_amount, currency)
+            for bucket, rate in priced.items()
         }
 
     def _rate(self, component: str, amount: Decimal | None, plain: Decimal | None, currency: str | None) -> Rate:
@@ -144,8 +148,19 @@ def quote_of(prices: PriceSet, input_tokens: int, at: datetime, service_tier: st
     return rates.quote(service_tier, None, bisect_left(rates.boundaries, input_tokens), rates.clock(at), batch=False)
 
 
-def _component(bucket: str, quote: Quote | None) -> str:
-    return component_of(bucket, ("reasoning",) if quote is not None and quote.reasoning_apart else ())
+def by_bucket(quote: Quote, *, uncached: bool = False) -> dict[str, BucketRate]:
+    """Return the rate of every usage bucket, reasoning as a part of the output where it has none of its own.
+
+    Args:
+        quote: of `quote_of`.
+        uncached: whether cached tokens count as plain input.
+    """
+    found = dict(zip(COMPONENT_OF, quote.rates, strict=True))
+    if not quote.reasoning_apart:
+        found["reasoning_tokens"] = found["plain_output_tokens"]
+    if uncached:
+        found.update(dict.fromkeys(CACHED_BUCKETS, found["uncached_input_tokens"]))
+    return found
 
 
 def _money(rate: Decimal | None, currency: str | None) -> Money | None:
@@ -161,13 +176,6 @@ def component_of(bucket: str, rates: Container[str]) -> str:
     """
     component = COMPONENT_OF[bucket]
     return "output" if component == "reasoning" and component not in rates else component
-
-
-def plain_size(size: Usage) -> Usage:
-    """Return a request of the same size whose cached tokens are plain input."""
-    cached = sum(getattr(size, bucket) for bucket in CACHED_BUCKETS)
-    whole = size.uncached_input_tokens + cached
-    return replace(size, uncached_input_tokens=whole, **dict.fromkeys(CACHED_BUCKETS, 0)) if cached else size
 
 
 def undated(prices: PriceSet) -> PriceSet:

@@ -25,7 +25,6 @@ from router.task import Role
 
 _Kind: TypeAlias = tuple[Role | None, str | None, str | None, str]
 """Role, class, the model that served, and the model that is priced."""
-_Days: TypeAlias = dict[date, Fraction | int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,18 +169,13 @@ def reprice(name: str, configuration: ConfigurationSettings, portions: Iterable[
     work = tuple(portions)
     cards = RateCards(basis.catalog, basis.price_list, basis.at)
     models = choices(name, configuration, work, basis)
-    kinds: dict[_Kind, tuple[dict[Rate, _Days], list[Fraction | None]]] = {}
+    kinds: dict[_Kind, list[Portion]] = {}
     for portion, model in zip(work, models, strict=True):
-        sums, requests = kinds.setdefault((portion.role, portion.task_class, portion.served, model), ({}, []))
-        requests.append(portion.requests)
-        card, day = cards.card(model, portion), portion.day or portion.at.date()
-        for bucket, quantity in portion.tokens.items():
-            days = sums.setdefault(card[bucket], {})
-            days[day] = days.get(day, 0) + plain(quantity)
-    parts = tuple(_part(kind, rate, days, basis) for kind, (sums, _) in kinds.items() for rate, days in sums.items())
+        kinds.setdefault((portion.role, portion.task_class, portion.served, model), []).append(portion)
+    parts = tuple(part for kind, found in kinds.items() for part in _parts(kind, found, cards, basis))
     lines = tuple(sorted(_lines(parts), key=_place))
-    shares = tuple(Given(*kind, known_sum(requests)) for kind, (_, requests) in kinds.items())
-    return Repriced(name, lines, basis.exchange.currency, cards.retired, parts, shares)
+    given = tuple(Given(*kind, known_sum(each.requests for each in found)) for kind, found in kinds.items())
+    return Repriced(name, lines, basis.exchange.currency, cards.retired, parts, given)
 
 
 def choices(
@@ -248,8 +242,19 @@ def _mean_size(portions: Sequence[Portion]) -> Usage:
     return mean_size(counts, requests)
 
 
-def _part(kind: _Kind, rate: Rate, days: _Days, basis: Basis) -> PricedPart:
-    quantities = {day: Fraction(count) for day, count in days.items()}
+def _parts(kind: _Kind, portions: Iterable[Portion], cards: RateCards, basis: Basis) -> Iterable[PricedPart]:
+    """Yield what a model was given of a role and class, by rate."""
+    sums: dict[Rate, dict[date, Fraction | int]] = {}
+    for portion in portions:
+        card, day = cards.card(kind[-1], portion), portion.day or portion.at.date()
+        for bucket, quantity in portion.tokens.items():
+            days = sums.setdefault(card[bucket], {})
+            days[day] = days.get(day, 0) + plain(quantity)
+    for rate, days in sums.items():
+        yield _part(kind, rate, {day: Fraction(count) for day, count in days.items()}, basis)
+
+
+def _part(kind: _Kind, rate: Rate, quantities: Mapping[date, Fraction], basis: Basis) -> PricedPart:
     amount = None
     if rate.rate is not None:
         factor, currency = Fraction(basis.terms.factor), basis.terms.currency_of(rate.rate.currency)

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from router.client import Router
-    from router.result import Candidate, Cost, Decision, Estimate, Plan, Result, Step
-    from router.run import aroute, astream, decide, estimate, route
-    from router.task import Task
+    from router.progress import RunProgress
+    from router.result import Candidate, Cost, Decision, Estimate, Plan, Result, Step, StepResult
+    from router.run import aresume, aroute, astream, decide, estimate, resume, route
+    from router.task import Task, TaskStep
 
 __all__ = [
     "Candidate",
@@ -25,18 +26,26 @@ __all__ = [
     "Plan",
     "Result",
     "Router",
+    "RunProgress",
     "Step",
+    "StepResult",
     "Task",
+    "TaskStep",
+    "aresume",
     "aroute",
     "astream",
     "decide",
     "estimate",
+    "resume",
     "route",
 ]
 
-_HOMES = {"Router": "router.client", "Task": "router.task"} | dict.fromkeys(
-    ("aroute", "astream", "decide", "estimate", "route"), "router.run"
-)
+_HOMES = {
+    "Router": "router.client",
+    "RunProgress": "router.progress",
+    **dict.fromkeys(("Task", "TaskStep"), "router.task"),
+    **dict.fromkeys(("aresume", "aroute", "astream", "decide", "estimate", "resume", "route"), "router.run"),
+}
 
 
 def __getattr__(name: str) -> object:

@@ -8,25 +8,30 @@ is cancelled in between.
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from pricing.usage import Usage
 from router.bill import Bill, bill
-from router.endpoints.protocol import Endpoint, TextDelta, WireRequest, WireResponse
+from router.budget import Budget
+from router.endpoints.protocol import Endpoint, WireRequest, WireResponse
 from router.errors import EndpointError, RouterError, RunHeld
+from router.exchange import Bounds, Say, exchange
+from router.health import Health
 from router.ledger.keys import new_id
-from router.ledger.records import Answer, AttemptEnded, AttemptStarted, AttemptStatus, RunStarted
-from router.limits import Budget, Gate
+from router.ledger.records import ANSWER_KEPT_US, Answer, AttemptEnded, AttemptStarted, AttemptStatus
+from router.limits import Gate
+from router.monthly import NO_USE, MonthlyBudgets, Use
 from router.policy import Market
 from router.reservation import Reservation
 from router.result import Candidate
+from router.sent import sent_messages
 from router.settings import RetrySettings
 from router.task import Role
 from router.tokens import estimate_message_tokens, estimate_tokens
@@ -35,12 +40,13 @@ if TYPE_CHECKING:
     from router.ledger import Ledger
     from router.ledger.rows import Record
 
-TIMED_OUT = frozenset({"timeout", "connect_timeout"})
-ANSWER_KEPT_US = 24 * 3600 * 1_000_000
-"""How long answers are kept for a resume, microseconds."""
+TIMED_OUT = frozenset({"timeout", "connect_timeout", "idle"})
 
-Say = Callable[[str], Awaitable[None]]
-"""Takes a piece of the answer's text; nothing more is read from the model until it has."""
+_CHANCE = random.Random()  # noqa: S311 — for jitter, not for secrets
+"""One for all: to seed another takes longer than to reserve, and a forked process draws numbers of its own."""
+os.register_at_fork(after_in_child=_CHANCE.seed)
+
+__all__ = ["CallSpec", "Desk", "Ended", "Lease", "Say", "Turn", "attempt", "now_us"]
 
 
 @dataclass(slots=True)
@@ -65,6 +71,8 @@ class Desk:
         market: catalogue, endpoint settings and rates; its instant is replaced by each attempt's.
         retry: how failed attempts are tried again.
         budget: what the run may still spend.
+        monthly: the ledger's monthly budgets; None: there are none.
+        health: which endpoints are up; None: nobody looks.
         run_id, configuration, tenant, tags: written into each row.
         opening: rows that are written with the run's first: its own, where it has no run key.
         keep_answers: whether answers are kept for a resume.
@@ -84,18 +92,24 @@ class Desk:
     configuration: str
     tenant: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
-    opening: list[RunStarted] = field(default_factory=list)
+    monthly: MonthlyBudgets | None = None
+    health: Health | None = None
+    opening: list[Record] = field(default_factory=list)
     keep_answers: bool = False
     for_good: bool = False
     resumed: bool = False
     lease: Lease = field(default_factory=Lease)
-    chance: random.Random = field(default_factory=random.Random)
+    chance: random.Random = _CHANCE
 
     async def write(self, *records: Record) -> None:
         """Commit records, the run's opening rows before the first of them."""
         opening, self.opening[:] = tuple(self.opening), ()
         if opening or records:
-            await self.ledger.write(*opening, *records)
+            try:
+                await self.ledger.write(*opening, *records)
+            except RouterError:  # nothing of it was written
+                self.opening[:0] = opening
+                raise
 
     def answers(self, key: str, message: Mapping[str, Any], finish_reason: str | None) -> tuple[Answer, ...]:
         """Return an answer as it is kept, or nothing where answers are not kept."""
@@ -117,7 +131,10 @@ class CallSpec:
         parameters: further body fields (max_tokens, tools, response_format, vendor extras).
         step_id: its plan step, or None.
         sample: 0, or n for the n-th try with the same words.
-        deadline_s: time of the event loop after which it is cut off, seconds, or None.
+        deadline_s: time of the event loop after which it is cut off, waits at gates included, seconds, or None.
+        idle_s: longest silence, from one token to the next, after which it is cut off, seconds; it is streamed for
+            that. None: the endpoint's read time-out alone.
+        fallbacks: where it goes while its endpoint is down, and after a failure; none given: those of the settings.
         is_last: whether the run ends with it, so that its completion is written with the run's.
     """
 
@@ -130,6 +147,29 @@ class CallSpec:
     sample: int = 0
     deadline_s: float | None = None
     is_last: bool = False
+    idle_s: float | None = None
+    fallbacks: tuple[Candidate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One attempt of a call, ready to go.
+
+    Args:
+        candidate: the model and endpoint it goes to: the call's own, or a fallback.
+        parameters: further body fields, the endpoint's own included.
+        key: the call's key.
+        number: 1 for the call's first attempt.
+        queue_us: time waited at our own gates, microseconds.
+        held: what is reserved for it, and the cap on its output that makes that hold.
+    """
+
+    candidate: Candidate
+    parameters: Mapping[str, Any]
+    key: str
+    number: int
+    queue_us: int
+    held: Reservation
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,96 +188,72 @@ def now_us() -> int:
     return time.time_ns() // 1000
 
 
-async def attempt(
-    desk: Desk, spec: CallSpec, key: str, number: int, queue_us: int, held: Reservation, say: Say | None
-) -> Ended:
+async def attempt(desk: Desk, spec: CallSpec, turn: Turn, say: Say | None) -> Ended:
     """Send one request and return how it ended; its completion is not written yet.
 
     Args:
         desk: what it is made with.
         spec: the call.
-        key: the call's key.
-        number: 1 for the call's first attempt.
-        queue_us: time waited at our own gates, microseconds.
-        held: what is reserved for it, and the cap on its output that makes that hold.
-        say: takes the text as it comes; None: it is not streamed.
+        turn: the attempt.
+        say: takes the text as it comes; None: nobody hears it.
 
     Raises:
         RunHeld: another process may have taken the run over; nothing was sent.
+        BudgetExceeded: it could cross a monthly budget; nothing was sent.
+        BudgetUncounted: the count of a monthly budget was taken away; nothing was sent, and it can be tried again.
         LedgerError: its row could not be committed; nothing was sent.
         CancelledError: the caller left; the row is completed as stopped.
     """
     if desk.lease.is_over():
         raise RunHeld(f"run {desk.run_id}: its lease is over, another process may have it", hint="run it again")
     started_us = now_us()
-    market = replace(desk.market, at=datetime.fromtimestamp(started_us // 1_000_000, UTC))
-    record = _Record(spec, market, new_id(), time.perf_counter_ns())
+    market = desk.market.moved_to(datetime.fromtimestamp(started_us // 1_000_000, UTC))
+    record = _Record(spec, turn, market, new_id(), time.perf_counter_ns())
     heard: list[str] = []
 
     async def hear(text: str) -> None:
         heard.append(text)
-        if say is not None:
+        if say is not None and text:
             await say(text)
 
+    started = record.started(desk, started_us)
+    if desk.monthly is not None:
+        record.monthly, record.use = desk.monthly, await desk.monthly.hold(started)
     is_sent = False
     try:
-        await desk.write(record.started(desk, key, number, started_us, queue_us, held.amount_usd))
+        await desk.write(*record.use.records, started)
         record.state_us, record.begun_ns = record.elapsed_us(), time.perf_counter_ns()
         is_sent = True
-        return record.succeeded(desk, key, await _exchange(desk, spec, held, hear if say is not None else None))
+        is_streamed = say is not None or spec.idle_s is not None
+        return record.succeeded(desk, await _send(desk, spec, turn, hear if is_streamed else None))
     except EndpointError as error:
-        return record.failed(error)
+        return record.failed(error, "".join(heard))
     except RouterError:
         raise
     except Exception as error:  # noqa: BLE001 — whatever an answer does to its reader, the attempt has ended
-        return record.failed(_unread(spec, error))
+        return record.failed(_unread(turn, error), "")
     except asyncio.CancelledError:
         # `write` queues its rows before it waits, so a second cancel cannot lose them, and the first row is there.
         await desk.write(*record.stopped("".join(heard), is_sent=is_sent).records)
         raise
 
 
-def _unread(spec: CallSpec, error: Exception) -> EndpointError:
+def _unread(turn: Turn, error: Exception) -> EndpointError:
     """Return the error of an answer that broke its reader."""
-    words = f"endpoint {spec.candidate.endpoint}: the answer could not be read: {type(error).__name__}"
+    words = f"endpoint {turn.candidate.endpoint}: the answer could not be read: {type(error).__name__}"
     return EndpointError(
         "malformed", words, possibly_billed=True, hint="another endpoint, or report it with the answer"
     )
 
 
-async def _exchange(desk: Desk, spec: CallSpec, held: Reservation, hear: Say | None) -> WireResponse:
-    """Send the request and return its answer; cut it off at the deadline.
-
-    Raises:
-        EndpointError: the attempt failed; kind "timeout" where the deadline passed.
-    """
-    name = spec.candidate.endpoint or ""
-    parameters = dict(spec.parameters)
-    if held.max_output_tokens is not None:
-        parameters["max_tokens"] = held.max_output_tokens
-    request = WireRequest(spec.candidate.wire_id, spec.messages, parameters)
-    try:
-        async with asyncio.timeout_at(spec.deadline_s):
-            if hear is None:
-                return await desk.endpoints[name].send(request)
-            return await _listen(desk.endpoints[name], request, hear)
-    except TimeoutError:
-        raise EndpointError(
-            "timeout",
-            f"endpoint {name}: {spec.candidate.model} did not finish before the step's time-out",
-            possibly_billed=True,
-            hint="raise [swarm] step_timeout_s, or lower the concurrency",
-        ) from None
-
-
-async def _listen(endpoint: Endpoint, request: WireRequest, hear: Say) -> WireResponse:
-    async with aclosing(endpoint.stream(request)) as flow:  # type: ignore[type-var]  # streams are async generators
-        async for event in flow:
-            if isinstance(event, TextDelta):
-                await hear(event.text)
-            else:
-                return event
-    raise RouterError("an endpoint's stream ended without its answer")  # pragma: no cover — the protocol forbids it
+async def _send(desk: Desk, spec: CallSpec, turn: Turn, hear: Say | None) -> WireResponse:
+    parameters = turn.parameters
+    if turn.held.max_output_tokens is not None:
+        parameters = {**parameters, "max_tokens": turn.held.max_output_tokens}
+    messages = sent_messages(desk.market, turn.candidate, spec.messages)
+    request = WireRequest(turn.candidate.wire_id, messages, parameters)
+    name = turn.candidate.endpoint or ""
+    return await exchange(desk.endpoints[name], request, hear, Bounds(name, spec.deadline_s, spec.idle_s))
 
 
 @dataclass(slots=True)
@@ -245,42 +261,45 @@ class _Record:
     """One attempt's two rows: started, and its one completion."""
 
     spec: CallSpec
+    turn: Turn
     market: Market
     attempt_id: str
     begun_ns: int
     state_us: int = 0
+    monthly: MonthlyBudgets | None = None
+    use: Use = NO_USE
 
     def elapsed_us(self) -> int:
         return (time.perf_counter_ns() - self.begun_ns) // 1000
 
-    def started(
-        self, desk: Desk, key: str, number: int, started_us: int, queue_us: int, reserved_usd: Decimal | None
-    ) -> AttemptStarted:
-        spec, candidate = self.spec, self.spec.candidate
+    def started(self, desk: Desk, started_us: int) -> AttemptStarted:
+        spec, turn = self.spec, self.turn
         return AttemptStarted(
             attempt_id=self.attempt_id,
-            call_key=key,
-            number=number,
+            call_key=turn.key,
+            number=turn.number,
             configuration=desk.configuration,
-            endpoint=candidate.endpoint or "",
-            price_list=candidate.price_list,
-            model_asked=candidate.model,
+            endpoint=turn.candidate.endpoint or "",
+            price_list=turn.candidate.price_list,
+            model_asked=spec.candidate.model,
             started_us=started_us,
             run_id=desk.run_id,
             step_id=spec.step_id,
             role=spec.role,
             task_class=spec.task_class,
             tenant=desk.tenant,
-            queue_us=queue_us,
-            reserved_usd=reserved_usd,
+            queue_us=turn.queue_us,
+            reserved_usd=turn.held.amount_usd,
             tags=desk.tags,
         )
 
-    def succeeded(self, desk: Desk, key: str, response: WireResponse) -> Ended:
+    def succeeded(self, desk: Desk, response: WireResponse) -> Ended:
         charged = self._bill(response.usage, served_name=response.served_model, service_tier=response.service_tier)
         timings = response.timings
-        row = replace(
-            self._ended("succeeded", charged, response.usage),
+        row = self._ended(
+            "succeeded",
+            charged,
+            response.usage,
             http_status=response.http_status,
             upstream_id=response.upstream_id,
             finish_reason=response.finish_reason,
@@ -292,33 +311,52 @@ class _Record:
             network_us=timings.network_us,
             inference_us=timings.inference_us,
         )
-        kept = desk.answers(key, response.message, response.finish_reason)
-        return Ended(row, charged, (*_prices(charged, row), row, *kept), response=response)
+        kept = desk.answers(self.turn.key, response.message, response.finish_reason)
+        return Ended(row, charged, (*self._rows(charged, row), *kept), response=response)
 
-    def failed(self, error: EndpointError) -> Ended:
+    def failed(self, error: EndpointError, text: str) -> Ended:
+        """It failed: nothing was used, or it is not known; after silence it is estimated from the text that came."""
         usage = None if error.possibly_billed else Usage()
-        charged = self._bill(usage)
+        is_estimated = error.kind == "idle" and bool(text)
+        if is_estimated:
+            usage = self._used(text)
+        charged = self._bill(usage, estimated=is_estimated)
         status: AttemptStatus = "timed_out" if error.kind in TIMED_OUT else "failed"
-        row = replace(
-            self._ended(status, charged, usage),
+        row = self._ended(
+            status,
+            charged,
+            usage,
             model_served=None,
             error_kind=error.kind,
             http_status=error.status,
-            possibly_billed=error.possibly_billed,
+            usage_estimated=is_estimated,
+            possibly_billed=error.possibly_billed and not is_estimated,
         )
-        return Ended(row, charged, (*_prices(charged, row), row), error=error)
+        return Ended(row, charged, self._rows(charged, row), error=error)
 
     def stopped(self, text: str, *, is_sent: bool) -> Ended:
         """The caller left: what was used is estimated from the text that came, else unknown, or nothing if unsent."""
         usage: Usage | None = None if is_sent else Usage()
         if text:
-            sent = estimate_message_tokens(self.spec.messages, self.spec.parameters.get("tools") or ())
-            usage = Usage(uncached_input_tokens=sent, plain_output_tokens=estimate_tokens(text))
+            usage = self._used(text)
         charged = self._bill(usage, estimated=bool(text))
-        row = replace(
-            self._ended("stopped", charged, usage), usage_estimated=bool(text), possibly_billed=is_sent and not text
-        )
-        return Ended(row, charged, (*_prices(charged, row), row))
+        row = self._ended("stopped", charged, usage, usage_estimated=bool(text), possibly_billed=is_sent and not text)
+        return Ended(row, charged, self._rows(charged, row))
+
+    def _used(self, text: str) -> Usage:
+        """Return what an answer that broke off has used, estimated from the text that came."""
+        sent = estimate_message_tokens(self.spec.messages, self.turn.parameters.get("tools") or ())
+        return Usage(uncached_input_tokens=sent, plain_output_tokens=estimate_tokens(text))
+
+    def _rows(self, charged: Bill, row: AttemptEnded) -> tuple[Record, ...]:
+        """Return the end's rows: the price set it refers to, before it, and what it gives back to the budgets."""
+        prices: tuple[Record, ...] = ()
+        if charged.prices is not None and row.price_set_id is not None:
+            prices = (charged.prices,)
+        if self.monthly is None:
+            return (*prices, row)
+        cost_usd = Decimal(0) if row.usage == Usage() else charged.settled_usd
+        return (*prices, row, *self.monthly.ended(self.use, cost_usd, int(self.market.at.timestamp()) * 1_000_000))
 
     def _bill(
         self,
@@ -330,29 +368,23 @@ class _Record:
     ) -> Bill:
         return bill(
             self.market,
-            self.spec.candidate.offer,
+            self.turn.candidate.offer,
             served_name=served_name,
             usage=usage,
             estimated=estimated,
             service_tier=service_tier,
         )
 
-    def _ended(self, status: AttemptStatus, charged: Bill, usage: Usage | None) -> AttemptEnded:
-        return AttemptEnded(
-            attempt_id=self.attempt_id,
-            status=status,
-            cost_status=charged.status,
-            latency_us=self.elapsed_us(),
-            model_served=charged.model_served,
-            usage=usage,
-            list_cost=charged.list_cost,
-            settled_cost=charged.settled_cost,
-            price_set_id=charged.prices.id if charged.prices and usage is not None else None,
-            terms=charged.terms,
-            state_us=self.state_us,
-        )
-
-
-def _prices(charged: Bill, row: AttemptEnded) -> tuple[Record, ...]:
-    """Return the price set that the row refers to, which is written before it."""
-    return (charged.prices,) if charged.prices is not None and row.price_set_id is not None else ()
+    def _ended(self, status: AttemptStatus, charged: Bill, usage: Usage | None, **more: Any) -> AttemptEnded:
+        columns: dict[str, Any] = {
+            "latency_us": self.elapsed_us(),
+            "model_served": charged.model_served,
+            "usage": usage,
+            "list_cost": charged.list_cost,
+            "settled_cost": charged.settled_cost,
+            "price_set_id": charged.prices.id if charged.prices and usage is not None else None,
+            "terms": charged.terms,
+            "state_us": self.state_us,
+        }
+        columns.update(more)
+        return AttemptEnded(self.attempt_id, status, charged.status, **columns)

@@ -10,10 +10,14 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from pricing import PriceSet, Terms, UnknownModel, Usage, price_call, settle
+from pricing.plain_cost import PlainTariff
 from pricing.terms import NO_TERMS
+from pricing.usage import COUNTS
 from router.ledger.records import Amount, CostStatusName
 from router.policy import Market, Offer
 from router.policy.market import VENDOR
+
+_NO_USAGE = Usage()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +81,32 @@ def bill(
         service_tier: the tier that was served, or None.
     """
     model = served_model(market, offer, served_name)
-    prices = _prices(market, offer, model)
-    if usage == Usage() and not estimated:
+    tariff = market.quotation(offer).tariff if model == offer.model else None
+    prices = _prices(market, offer, model) if tariff is None else tariff.prices
+    if usage == _NO_USAGE and not estimated:
         return _nothing(model, prices)
-    cost = price_call(usage, prices, at=market.at, service_tier=service_tier, estimated=estimated)
+    total = _plain_total(tariff, usage, service_tier)
+    status: CostStatusName = "estimated" if estimated else "exact"
+    if total is None or prices is None:
+        cost = price_call(usage, prices, at=market.at, service_tier=service_tier, estimated=estimated)
+        total, status = cost.total, cost.status
     list_cost = settled_cost = None
     settled_usd = None
     terms = NO_TERMS
-    if cost.total is not None and cost.currency is not None:
-        list_cost, terms = Amount(cost.currency, cost.total), offer.terms
-        settled_cost = Amount(*settle(cost.total, cost.currency, offer.terms))
+    if total is not None and prices is not None:
+        list_cost, terms = Amount(prices.currency, total), offer.terms
+        settled_cost = Amount(*settle(total, prices.currency, offer.terms))
         settled_usd = market.usd(settled_cost.value, settled_cost.currency)
     warning = None if model == offer.model else f"asked for {offer.model}, {offer.endpoint} served {model}"
-    return Bill(model, cost.status, list_cost, settled_cost, settled_usd, prices, warning, terms)
+    return Bill(model, status, list_cost, settled_cost, settled_usd, prices, warning, terms)
+
+
+def _plain_total(tariff: PlainTariff | None, usage: Usage | None, service_tier: str | None) -> Decimal | None:
+    """Return the list cost of a usage of nothing but plain input and output, at the plain tier; None for others."""
+    if tariff is None or usage is None or service_tier is not None:
+        return None
+    read, written = usage.uncached_input_tokens, usage.plain_output_tokens
+    return tariff.total(read, written) if sum(COUNTS(usage)) == read + written else None
 
 
 def _nothing(model: str, prices: PriceSet | None) -> Bill:

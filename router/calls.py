@@ -1,7 +1,8 @@
 """One logical call: as many attempts as it takes, within the bounds that are set.
 
 In: a `CallSpec`. Out: one `CallOutcome`, which may hold an error: a call that fails on the wire does not raise.
-Invariant: a finished call on record is never made again; nobody but this module retries.
+Invariant: a finished call on record is never made again; nobody but this module retries, and no wait of a call, for
+budget, gate, pace or a retry, goes beyond its deadline.
 """
 
 from __future__ import annotations
@@ -11,141 +12,37 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pricing.usage import Usage
-from router.attempts import CallSpec, Desk, Ended, Say, attempt
-from router.errors import EndpointError
+from router.alerts import Alert
+from router.attempts import CallSpec, Desk, Ended, Say, Turn, attempt
+from router.errors import BudgetExceeded, BudgetUncounted, EndpointError
+from router.fallback import fallback_candidates
 from router.ledger.records import Answer
+from router.limits import Gate, Place, TurnedAway
+from router.outcome import CallOutcome, Tally
 from router.reservation import Reservation, reservation
-from router.result import CallReceipt
-from router.settings import RetrySettings
+from router.result import Candidate
+from router.retries import REFUSALS, RETRIED, may_retry, retry_wait_s
+from router.sent import sent_fields
 
-if TYPE_CHECKING:
-    from router.ledger.rows import Record
+__all__ = ["CallOutcome", "call_key", "perform", "retry_wait_s"]
 
-REFUSALS = frozenset({"rate_limited", "overloaded"})
-RETRIED = frozenset(
-    {
-        "refused",
-        "connect_timeout",
-        "rate_limited",
-        "overloaded",
-        "server_error",
-        "timeout",
-        "dropped",
-        "cut",
-        "malformed",
-    }
-)
+MOVED = RETRIED - {"rate_limited"}
+"""Kinds of error after which the next attempt goes to the fallback, where there is one."""
 
-
-@dataclass(frozen=True, slots=True)
-class CallOutcome:
-    """How a call ended.
-
-    Args:
-        receipt: what was asked, what answered, what it cost.
-        message: the assistant message, or None where it failed.
-        text: its text.
-        finish_reason: as the upstream gave it.
-        error: why it failed for good, or None.
-        warnings: one line each.
-        unwritten: rows that its caller writes, where it succeeded as the run's last call.
-    """
-
-    receipt: CallReceipt
-    message: Mapping[str, Any] | None = None
-    text: str = ""
-    finish_reason: str | None = None
-    error: EndpointError | None = None
-    warnings: tuple[str, ...] = ()
-    unwritten: tuple[Record, ...] = ()
-
-
-@dataclass(slots=True)
-class _Tally:
-    """What a call's attempts add up to."""
-
-    before: int = 0
-    attempts: int = 0
-    billed: int = 0
-    list_cost: dict[str, Decimal] = field(default_factory=dict)
-    settled_cost: dict[str, Decimal] = field(default_factory=dict)
-    settled_usd: Decimal | None = None
-    possibly_billed_usd: Decimal = Decimal(0)
-    last: Ended | None = None
-    warnings: list[str] = field(default_factory=list)
-
-    def add(self, ended: Ended, reserved_usd: Decimal) -> None:
-        """Add an attempt: its costs by currency, and what may have been billed besides."""
-        row = ended.row
-        for sums, amount in ((self.list_cost, row.list_cost), (self.settled_cost, row.settled_cost)):
-            if amount is not None:
-                sums[amount.currency] = sums.get(amount.currency, Decimal(0)) + amount.value
-        if ended.charged.settled_usd is not None:
-            self.settled_usd = (self.settled_usd or Decimal(0)) + ended.charged.settled_usd
-        if row.possibly_billed:
-            self.possibly_billed_usd += reserved_usd
-        self.last = ended
-        if ended.charged.warning:
-            self.warnings.append(ended.charged.warning)
-
-    def receipt(self, spec: CallSpec, status: str, error: str | None = None) -> CallReceipt:
-        """Return the call's receipt so far."""
-        row = self.last.row if self.last else None
-        return CallReceipt(
-            role=spec.role,
-            step_id=spec.step_id,
-            model_asked=spec.candidate.model,
-            model_served=row.model_served if row else None,
-            endpoint=spec.candidate.endpoint or "",
-            attempts=self.attempts,
-            status=status,
-            usage=row.usage if row else None,
-            cost_status=row.cost_status if row else "exact",
-            list_cost=tuple(sorted(self.list_cost.items())),
-            settled_cost=tuple(sorted(self.settled_cost.items())),
-            settled_usd=self.settled_usd,
-            possibly_billed_usd=self.possibly_billed_usd,
-            latency_s=None if row is None or row.latency_us is None else row.latency_us / 1e6,
-            error=error,
-        )
+_encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False, default=str).encode
 
 
 def call_key(run_id: str, spec: CallSpec) -> str:
     """Return the key of a logical call: the same run, step, sample and request have the same one."""
     request = {"model": spec.candidate.model, "messages": list(spec.messages), "parameters": dict(spec.parameters)}
-    body = json.dumps(request, sort_keys=True, ensure_ascii=False, default=str)
+    body = _encode(request)
     parts = (run_id, spec.step_id or "", spec.role, str(spec.sample), body)
     return hashlib.sha256("\x1f".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def retry_wait_s(
-    error: EndpointError, number: int, billed_before: int, retry: RetrySettings, chance: float
-) -> float | None:
-    """Return how long to wait before the next attempt, seconds; None: there is none.
-
-    Exponential back-off with full jitter (AWS Architecture Blog, "Exponential Backoff And Jitter", 2015); a stated
-    `Retry-After` is the least wait. A request that may have been billed is sent again at most once.
-
-    Args:
-        error: how the attempt failed.
-        number: which attempt it was, from 1.
-        billed_before: earlier attempts of the call that may have been billed.
-        retry: the settings.
-        chance: uniform in 0 to 1.
-    """
-    if number >= retry.attempts or error.kind not in RETRIED:
-        return None
-    if error.possibly_billed and billed_before >= 1:
-        return None
-    asked = error.retry_after_s or 0.0
-    if asked > retry.retry_after_max_s:
-        return None
-    return max(asked, chance * min(retry.max_s, retry.base_s * 2.0 ** (number - 1)))
 
 
 async def perform(desk: Desk, spec: CallSpec, say: Say | None = None) -> CallOutcome:
@@ -161,123 +58,311 @@ async def perform(desk: Desk, spec: CallSpec, say: Say | None = None) -> CallOut
         RunHeld: another process may have taken the run over; the next attempt was not sent.
         LedgerError: a row could not be committed; a request without its row is never sent.
     """
-    endpoint = spec.candidate.endpoint or ""
-    parameters = {**desk.market.endpoints[endpoint].extra, **spec.parameters}
     key = call_key(desk.run_id, spec)
-    spec = replace(spec, parameters=parameters)
-    tally = _Tally()
+    tally = Tally()
     if desk.resumed:
         if (on_record := await desk.ledger.find_answer(key)) is not None:
             return _recorded(spec, on_record)
         tally.before = await desk.ledger.last_number(key)
-    spoken = _Spoken(say)
+    call = _Call(desk, spec, key, tally, say, [spec.candidate])
     while True:
-        ended, held = await _next_attempt(desk, spec, key, tally, spoken)
-        if ended is None:
-            late = EndpointError("timeout", f"{spec.candidate.model}: no place before the step's time-out")
-            return CallOutcome(tally.receipt(spec, "timed_out", str(late)), error=late)
-        wait_s = _wait_s(desk, spec, tally, ended, spoken)
-        if ended.error is None or wait_s is None:
+        ended = await call.next_attempt()
+        if isinstance(ended, EndpointError):
+            return call.not_sent(ended)
+        wait_s = call.wait_s(ended)
+        if wait_s is None:
             if not spec.is_last or ended.error is not None:
                 await desk.write(*ended.records)
-            return _outcome(spec, tally, ended, held)
+            return call.outcome(ended)
         await desk.write(*ended.records)
-        tally.billed += ended.row.possibly_billed
-        await asyncio.sleep(wait_s)
+        if wait_s:
+            await asyncio.sleep(wait_s)
 
 
 @dataclass(slots=True)
-class _Spoken:
-    """Hands text on, and remembers that it did."""
+class _Call:
+    """One call on its way: where it goes next, and what has come of it.
 
+    `way` holds its own candidate and, once they are looked for (`is_whole`), the fallbacks; `at` is which of them is
+    next (None: to be chosen), `spoken` whether text was handed on.
+    """
+
+    desk: Desk
+    spec: CallSpec
+    key: str
+    tally: Tally
     say: Say | None
-    any: bool = False
+    way: list[Candidate]
+    at: int | None = None
+    is_new_there: bool = True
+    is_whole: bool = False
+    spoken: bool = False
+    cap: int | None = None
 
-    async def __call__(self, text: str) -> None:
-        self.any = True
+    @property
+    def candidate(self) -> Candidate:
+        """Where the call is now."""
+        return self.way[self.at or 0]
+
+    @property
+    def gate(self) -> Gate:
+        """The gate that it stands before."""
+        return self.desk.gates[self.candidate.endpoint or ""]
+
+    async def next_attempt(self) -> Ended | EndpointError:
+        """Reserve, wait for a place, send; an EndpointError: nothing was sent, and nothing will be."""
+        if self.at is None:
+            self.at = self._usable_from(0) or 0
+        while True:
+            try:
+                return await self._attempt_here()
+            except TurnedAway:  # the endpoint went down while the call waited at its gate
+                self.at, self.is_new_there = self._usable_from(0) or 0, True
+
+    async def _attempt_here(self) -> Ended | EndpointError:
+        waited_ns = time.perf_counter_ns()
+        parameters = sent_fields(self.desk.market, self.candidate, self.spec.parameters)
+        held = self._reservation(parameters)
+        self.cap = held.max_output_tokens
+        tokens = self._tokens(held, parameters)
+        if self.gate.pace is not None and (never := self.gate.pace.check(tokens)) is not None:
+            return never
+        entered = await self._enter(held.amount_usd, tokens)
+        if entered is None:
+            return EndpointError("timeout", f"{self.spec.candidate.model}: no place before the step's time-out")
+        place, reserved_usd = entered
+        queue_us = (time.perf_counter_ns() - waited_ns) // 1000
+        number = self.tally.before + self.tally.attempts + 1
+        return await self._sent(Turn(self.candidate, parameters, self.key, number, queue_us, held), place, reserved_usd)
+
+    async def _enter(self, amount_usd: Decimal | None, tokens: int) -> tuple[Place, Decimal] | None:
+        """Return a place and what is reserved, or None where the deadline passes first."""
+        deadline_s = self.spec.deadline_s
+        if deadline_s is None:
+            return await self._reserve_and_enter(amount_usd, tokens)
+        if self._too_late(0.0):  # a time-out strikes where something is waited for, and a free place is not
+            return None
+        try:
+            async with asyncio.timeout_at(deadline_s):
+                return await self._reserve_and_enter(amount_usd, tokens)
+        except TimeoutError:
+            return None
+
+    async def _reserve_and_enter(self, amount_usd: Decimal | None, tokens: int) -> tuple[Place, Decimal]:
+        reserved_usd = await self.desk.budget.reserve(amount_usd)
+        try:
+            return await self.gate.enter(tokens, may_move=self._has_fallback()), reserved_usd
+        except BaseException:
+            self.desk.budget.settle(reserved_usd, Decimal(0))
+            raise
+
+    async def _sent(self, turn: Turn, place: Place, reserved_usd: Decimal) -> Ended:
+        """Send, and let gate, pace and health know how it ended; the place is given back whatever happens."""
+        tally, gate, health, name = self.tally, self.gate, self.desk.health, self.candidate.endpoint or ""
+        tally.attempts += 1
+        if self.is_new_there:
+            self.is_new_there = False
+            gate.retries.called(_now())
+        cost_usd: Decimal | None = None  # from here on it may have been billed; what is not known stays held
+        error: EndpointError | None = None
+        is_known = False
+        if health is not None:
+            health.sent(name)
+        try:
+            ended = await self._attempt(turn)
+            error, is_known = ended.error, True
+            self._tell_gate(gate, place, ended)
+            cost_usd = ended.charged.settled_usd
+            tally.add(ended, reserved_usd)
+            return ended
+        except BudgetExceeded:  # a monthly one: nothing was sent
+            tally.attempts -= 1
+            cost_usd = Decimal(0)
+            raise
+        finally:
+            if health is not None:
+                is_ours = error is not None and error.kind == "timeout" and self._too_late(0.0)
+                health.ended(name, error, is_known=is_known and not is_ours)
+            gate.leave(place)
+            self.desk.budget.settle(reserved_usd, cost_usd)
+
+    async def _attempt(self, turn: Turn) -> Ended:
+        """Make one attempt; where a monthly budget's count was taken away in between, let it be counted and go on."""
+        hear = self._hear if self.say is not None else None
+        try:
+            return await attempt(self.desk, self.spec, turn, hear)
+        except BudgetUncounted:
+            if self.desk.monthly is not None:
+                self.desk.monthly.forget()
+            return await attempt(self.desk, self.spec, turn, hear)
+
+    async def _hear(self, text: str) -> None:
+        """Hand text on, and remember that it was."""
+        self.spoken = True
         if self.say is not None:
             await self.say(text)
 
+    def _tell_gate(self, gate: Gate, place: Place, ended: Ended) -> None:
+        error, response = ended.error, ended.response
+        if error is None:
+            gate.answered(place)
+        elif error.kind in REFUSALS:
+            most = self.desk.retry.retry_after_max_s
+            gate.refused(place, None if error.retry_after_s is None else min(error.retry_after_s, most))
+        if gate.pace is not None and response is not None and response.usage is not None:
+            gate.pace.used(place.tokens, response.usage.input_tokens + response.usage.output_tokens)
 
-async def _next_attempt(
-    desk: Desk, spec: CallSpec, key: str, tally: _Tally, spoken: _Spoken
-) -> tuple[Ended | None, Reservation]:
-    """Reserve, wait for a place, send; None: the deadline passed before there was a place."""
-    waited_ns = time.perf_counter_ns()
-    held = _reservation(desk, spec)
-    reserved_usd = await desk.budget.reserve(held.amount_usd)
-    cost_usd: Decimal | None = Decimal(0)
-    try:
-        async with desk.gates[spec.candidate.endpoint or ""].slot():
-            if _too_late(spec, 0.0):
-                return None, held
-            tally.attempts += 1
-            queue_us = (time.perf_counter_ns() - waited_ns) // 1000
-            cost_usd = None  # from here on it may have been billed; what is not known stays held
-            number = tally.before + tally.attempts
-            ended = await attempt(desk, spec, key, number, queue_us, held, spoken if spoken.say else None)
-        cost_usd = ended.charged.settled_usd
-        tally.add(ended, reserved_usd)
-        return ended, held
-    finally:
-        desk.budget.settle(reserved_usd, cost_usd)
+    def wait_s(self, ended: Ended) -> float | None:
+        """Return the wait before the next attempt, seconds, None where there is none; say where that goes.
 
-
-def _reservation(desk: Desk, spec: CallSpec) -> Reservation:
-    cap = spec.parameters.get("max_tokens", spec.parameters.get("max_completion_tokens"))
-    return reservation(
-        desk.market,
-        spec.candidate.offer,
-        input_tokens=spec.candidate.input_tokens,
-        likely_output_tokens=spec.candidate.output_tokens[2],
-        max_output_tokens=cap if isinstance(cap, int) else None,
-        left_usd=desk.budget.left_usd,
-    )
-
-
-def _wait_s(desk: Desk, spec: CallSpec, tally: _Tally, ended: Ended, spoken: _Spoken) -> float | None:
-    """Return the wait before the next attempt, None where there is none; a stated wait holds everybody back."""
-    error = ended.error
-    gate = desk.gates[spec.candidate.endpoint or ""]
-    if error is None:
-        gate.answered()
+        A refused call waits at its gate, with all others, not by itself.
+        """
+        error = ended.error
+        if error is None or self.spoken:
+            return None
+        if error.kind in MOVED and self._moves(error):
+            return 0.0
+        billed = self.tally.billed - error.possibly_billed
+        wait_s = retry_wait_s(error, self.tally.attempts, billed, self.desk.retry, self.desk.chance.random())
+        if wait_s is None or self._too_late(wait_s):
+            return 0.0 if error.kind in REFUSALS and self._moves(error) else None
+        if error.kind in REFUSALS:
+            return 0.0
+        if self.gate.retries.take(_now()):
+            return wait_s
+        self.tally.note = self.gate.retries.used_up
         return None
-    if error.kind in REFUSALS:
-        gate.refused(min(error.retry_after_s or 0.0, desk.retry.retry_after_max_s))
-    if spoken.any:
-        return None
-    wait_s = retry_wait_s(error, tally.attempts, tally.billed, desk.retry, desk.chance.random())
-    return None if wait_s is None or _too_late(spec, wait_s) else wait_s
 
+    def _moves(self, error: EndpointError) -> bool:
+        """Go on to the next fallback that is up, where there is one and there may be another attempt."""
+        if not self._has_fallback():
+            return False
+        billed = self.tally.billed - error.possibly_billed
+        waitless = EndpointError(error.kind, "", possibly_billed=error.possibly_billed)
+        if not may_retry(waitless, self.tally.attempts, billed, self.desk.retry) or self._too_late(0.0):
+            return False
+        after = self._usable_from((self.at or 0) + 1)
+        if after is None:
+            return False
+        self.at, self.is_new_there = after, True
+        return True
 
-def _too_late(spec: CallSpec, wait_s: float) -> bool:
-    return spec.deadline_s is not None and asyncio.get_running_loop().time() + wait_s >= spec.deadline_s
-
-
-def _outcome(spec: CallSpec, tally: _Tally, ended: Ended, held: Reservation) -> CallOutcome:
-    response = ended.response
-    if response is None:
-        status = "timed_out" if ended.row.status == "timed_out" else "failed"
-        receipt = tally.receipt(spec, status, str(ended.error))
-        return CallOutcome(receipt, error=ended.error, warnings=tuple(tally.warnings))
-    if response.usage_error:
-        tally.warnings.append(f"{spec.candidate.model}: {response.usage_error}")
-    if response.finish_reason == "length" and held.max_output_tokens is not None:
-        cap = held.max_output_tokens
-        tally.warnings.append(
-            f"{spec.candidate.model}: the answer was cut at {cap} tokens, what the budget can pay for"
+    def _has_fallback(self) -> bool:
+        """Return whether there may be another candidate, without looking for it: few calls need one."""
+        if len(self.way) > 1 or self.is_whole:
+            return len(self.way) > 1
+        return (
+            bool(self.spec.fallbacks) or self.desk.market.endpoints[self.candidate.endpoint or ""].fallback is not None
         )
-    return CallOutcome(
-        tally.receipt(spec, "succeeded"),
-        response.message,
-        response.text,
-        response.finish_reason,
-        warnings=tuple(tally.warnings),
-        unwritten=ended.records if spec.is_last else (),
+
+    def _usable_from(self, first: int) -> int | None:
+        """Return the place on the way of the first candidate from there on whose endpoint takes calls now."""
+        health = self.desk.health
+        if first == 0 and not self._has_fallback():
+            return 0
+        at = first
+        while at < len(self.way) or self._look_further():
+            if health is None or health.takes(self.way[at].endpoint or ""):
+                return at
+            at += 1
+        return None
+
+    def _look_further(self) -> bool:
+        """Put the fallbacks on the way, once; return whether there were any."""
+        if self.is_whole:
+            return False
+        self.is_whole = True
+        own = self.spec.candidate
+        self.way += self.spec.fallbacks or fallback_candidates(self.desk.market, own)
+        return len(self.way) > 1
+
+    def _too_late(self, wait_s: float) -> bool:
+        return self.spec.deadline_s is not None and _now() + wait_s >= self.spec.deadline_s
+
+    def _reservation(self, parameters: Mapping[str, Any]) -> Reservation:
+        candidate = self.candidate
+        return reservation(
+            self.desk.market,
+            candidate.offer,
+            input_tokens=candidate.input_tokens,
+            likely_output_tokens=candidate.output_tokens[2],
+            max_output_tokens=_cap(parameters),
+            left_usd=self.desk.budget.left_usd,
+        )
+
+    def _tokens(self, held: Reservation, parameters: Mapping[str, Any]) -> int:
+        """Return what the attempt may use, tokens: its input, and its output's cap, or what it is likely to be."""
+        likely = self.candidate.output_tokens[2]
+        return self.candidate.input_tokens + (held.max_output_tokens or _cap(parameters) or likely)
+
+    def not_sent(self, error: EndpointError) -> CallOutcome:
+        """Return the outcome of a call that could not be sent (again)."""
+        status = "timed_out" if error.kind == "timeout" else "failed"
+        receipt = self.tally.receipt(self.spec, self.candidate.endpoint, status, str(error))
+        return CallOutcome(receipt, error=error, warnings=tuple(self.tally.warnings))
+
+    def outcome(self, ended: Ended) -> CallOutcome:
+        """Return the outcome of a call whose last attempt has ended."""
+        spec, tally, response = self.spec, self.tally, ended.response
+        error = ended.error
+        if error is not None and tally.note is not None:
+            error = _with_note(error, tally.note)
+        if response is None:
+            status = "timed_out" if ended.row.status == "timed_out" else "failed"
+            receipt = tally.receipt(spec, self.candidate.endpoint, status, str(error))
+            return CallOutcome(receipt, error=error, warnings=tuple(tally.warnings))
+        if response.usage_error:
+            tally.warnings.append(f"{spec.candidate.model}: {response.usage_error}")
+        if response.finish_reason == "length" and self.cap is not None:
+            tally.warnings.append(
+                f"{spec.candidate.model}: the answer was cut at {self.cap} tokens, what the budget can pay for"
+            )
+        if self.at:
+            tally.warnings.append(self._served_by_fallback())
+        return CallOutcome(
+            tally.receipt(spec, self.candidate.endpoint, "succeeded"),
+            response.message,
+            response.text,
+            response.finish_reason,
+            warnings=tuple(tally.warnings),
+            unwritten=ended.records if spec.is_last else (),
+            call_key=self.key,
+            task_class=spec.task_class,
+        )
+
+    def _served_by_fallback(self) -> str:
+        """Say that a fallback has served the call, to the caller and to whoever is told of it."""
+        asked, served = self.spec.candidate, self.candidate
+        model = "" if served.model == asked.model else f" with {served.model}"
+        words = f"{asked.model}: served by the fallback {served.endpoint}{model}, in place of {asked.endpoint}"
+        if self.desk.health is not None:
+            details = {"fallback": served.endpoint, "model_asked": asked.model, "model_served": served.model}
+            self.desk.health.alerts.tell(Alert("fallback", asked.endpoint or "", "served", words, details))
+        return words
+
+
+def _cap(parameters: Mapping[str, Any]) -> int | None:
+    cap = parameters.get("max_tokens", parameters.get("max_completion_tokens"))
+    return cap if isinstance(cap, int) else None
+
+
+def _with_note(error: EndpointError, note: str) -> EndpointError:
+    return EndpointError(
+        error.kind,
+        f"{error}; {note}",
+        status=error.status,
+        retry_after_s=error.retry_after_s,
+        possibly_billed=error.possibly_billed,
+        hint=error.hint,
     )
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _recorded(spec: CallSpec, answer: Answer) -> CallOutcome:
     """Return the outcome of a call that an earlier process has made and paid."""
-    receipt = replace(_Tally().receipt(spec, "succeeded"), model_served=spec.candidate.model, usage=Usage())
+    receipt = Tally().receipt(spec, spec.candidate.endpoint, "succeeded")
+    receipt = replace(receipt, model_served=spec.candidate.model, usage=Usage())
     return CallOutcome(receipt, answer.message, str(answer.message.get("content") or ""), answer.finish_reason)

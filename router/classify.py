@@ -93,6 +93,7 @@ class _Lists:
     things: Mapping[str, str]
     phrases: Mapping[str, Sequence[_Phrase]]
     unspaced: tuple[tuple[str, str], ...]
+    known: frozenset[str]
 
 
 def classify(text: str) -> Classification:
@@ -136,18 +137,19 @@ def _strongest_of_each(hints: Sequence[_Hint]) -> list[_Hint]:
 
 
 _TOKEN: Final = re.compile(r"[^\W_]+(?:['’+\-][^\W_]+|\+\+)?|[.!?:;\n]")
+_ASCII_TOKEN: Final = re.compile(r"[a-z0-9]+(?:['+\-][a-z0-9]+|\+\+)?|[.!?:;\n]")  # the same, sooner
 _STOPS: Final = frozenset(".!?:;\n")
 
 
 def _word_hints(sample: str) -> Iterator[_Hint]:
     """Yield the hints that words give."""
     lists = _lists()
-    words = _TOKEN.findall(sample.lower().replace("’", "'").replace("tl;dr", "tldr"))
-    starts = True
-    for place, word in enumerate(words):
-        if word in _STOPS:
-            starts = True
-            continue
+    token = _ASCII_TOKEN if sample.isascii() else _TOKEN
+    words = token.findall(sample.lower().replace("’", "'").replace("tl;dr", "tldr"))
+    known, last, starts = lists.known, -1, True
+    for place, word in [(place, word) for place, word in enumerate(words) if word in known]:
+        starts = _starts(words, place, lists, last, last_starts=starts)
+        last = place
         near = place < _REQUEST_WORDS or place >= len(words) - _REQUEST_WORDS
         factor = 1.0 if near else _MIDDLE_FACTOR
         made = list(_thing_hints(words, place, factor, lists)) if starts and word in lists.making else []
@@ -158,7 +160,24 @@ def _word_hints(sample: str) -> Iterator[_Hint]:
             if (starts or not phrase.lead) and tuple(words[place : place + len(phrase.words)]) == phrase.words:
                 weight = _LEAD_WEIGHT if phrase.lead else _ANYWHERE_WEIGHT
                 yield _Hint(phrase.task_class, weight * factor, " ".join(phrase.words))
-        starts = starts and word in lists.polite
+
+
+def _starts(words: Sequence[str], place: int, lists: _Lists, last: int, *, last_starts: bool) -> bool:
+    """Return whether a sentence starts at a place, but for polite words before it.
+
+    Args:
+        words: all of them.
+        place: where.
+        lists: the word lists.
+        last: the place this was last asked of, before this one; -1: none.
+        last_starts: what it was there, so that no word is looked at twice.
+    """
+    before = place - 1
+    while before > last and words[before] in lists.polite:
+        before -= 1
+    if before > last:
+        return words[before] in _STOPS
+    return last_starts and (last < 0 or words[last] in lists.polite)
 
 
 def _thing_hints(words: Sequence[str], place: int, factor: float, lists: _Lists) -> Iterator[_Hint]:
@@ -199,20 +218,35 @@ _CLUE: Final = re.compile(r"^[ \t]*\d+[.)] \S", re.MULTILINE)
 _ERROR: Final = re.compile(r"Traceback \(most recent|\b\w+(?:Error|Exception): |segmentation fault|```", re.IGNORECASE)
 
 
+# What each pattern cannot do without: most texts have none of it, and a look for it takes a tenth of the time.
+_ERROR_WORDS: Final = ("error: ", "exception: ", "traceback (most recent", "segmentation fault", "```")
+_HOW_MANY_WORDS: Final = ("how ", "what")
+_FORMULA_SIGNS: Final = ("\\", "$", "*", "^", "=", " + ", " - ", "/", "×", "÷")
+_DIGIT: Final = re.compile(r"\d")
+
+
+def _may_have(sample: str, words: Sequence[str]) -> bool:
+    """Return False where a text has none of some words, in lower case; other scripts have letters that fold to ours."""
+    if not sample.isascii():
+        return True
+    lower = sample.lower()
+    return any(word in lower for word in words)
+
+
 def _shape_hints(sample: str) -> Iterator[_Hint]:
     """Yield the hints that the look of the text gives."""
     if _CODE_LINE.search(sample):
         yield _Hint("code", 4.0, "a line of code")
-    if _ERROR.search(sample):
+    if _may_have(sample, _ERROR_WORDS) and _ERROR.search(sample):
         yield _Hint("code", 2.0, "a code block or an error report")
-    if _FORMULA.search(sample):
+    if any(sign in sample for sign in _FORMULA_SIGNS) and _FORMULA.search(sample):
         yield _Hint("math", 2.5, "a formula")
     if len({letter.lower() for letter in _CHOICE.findall(sample)}) >= 3:
         yield _Hint("reason", 6.0, "lettered choices")
     if sample.rstrip().endswith("?") and len(_CLUE.findall(sample)) >= 4:
         yield _Hint("reason", 3.5, "numbered clues and a question")
-    numbers = len(_NUMBER.findall(sample))
-    if numbers and _HOW_MANY.search(sample):
+    numbers = len(_NUMBER.findall(sample)) if _DIGIT.search(sample) else 0
+    if numbers and _may_have(sample, _HOW_MANY_WORDS) and _HOW_MANY.search(sample):
         yield _Hint("math", 3.0 if numbers > 1 else 2.0, "how many, and numbers")
     elif numbers >= 3 and "?" in sample:
         yield _Hint("math", 1.5, "a question with numbers")
@@ -247,5 +281,6 @@ def _lists() -> _Lists:
         making=frozenset(document["making"]),
         things={thing: task_class for task_class, things in document["things"].items() for thing in things},
         phrases=phrases,
+        known=frozenset((*document["making"], *phrases)),
         unspaced=tuple((word, task_class) for task_class, words in document["unspaced"].items() for word in words),
     )

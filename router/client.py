@@ -12,11 +12,13 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache
+from decimal import Decimal
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from pricing import Catalog, FxTable, load_catalog
+from router.context import fitted
 from router.environment import FILE_NAME, load_environment, shown_path
 from router.errors import NoEndpoint, WrongUsage
 from router.estimation import estimate_task
@@ -30,9 +32,15 @@ from router.task import Messages, Task
 
 if TYPE_CHECKING:
     from router.endpoints.protocol import Endpoint
+    from router.health import EndpointHealth, Health
+    from router.heartbeat import Heartbeat
+    from router.judge import Judge
     from router.ledger import Ledger
     from router.lifecycle import Bench
-    from router.limits import Gate
+    from router.limits import Gate, GateState
+    from router.monthly import MonthlyBudgets
+    from router.progress import Watch
+    from router.tools import Toolbox
 
 
 class Router:
@@ -65,9 +73,15 @@ class Router:
         self._fx = fx
         self._fx_given = fx is not None
         self._latency_s = latency_s or {}
+        self._market: Market | None = None
         self._ledger: Ledger | None = None
         self._endpoints: dict[str, Endpoint] = {}
         self._gates: dict[str, Gate] = {}
+        self._health: Health | None = None
+        self._monthly: MonthlyBudgets | None = None
+        self._heart: Heartbeat | None = None
+        self._toolbox: Toolbox | None = None
+        self._judge: Judge | None = None
         self._opening = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -84,14 +98,11 @@ class Router:
         """Return what is on offer at an instant; None: now."""
         if self._fx is None:
             self._fx = fx_of(self.settings)
-        return Market(
-            self.catalog,
-            self.usable_endpoints,
-            self._fx,
-            at or datetime.now(UTC),
-            self.settings.aliases,
-            self._latency_s,
-        )
+        at, usable, known = at or datetime.now(UTC), self.usable_endpoints, self._market
+        if known is None or known.fx is not self._fx or known.endpoints.keys() != usable.keys():
+            known = Market(self.catalog, usable, self._fx, at, self.settings.aliases, self._latency_s)
+            self._market = known
+        return known.moved_to(at)
 
     def decide(self, work: str | Messages | Task, **options: Any) -> Decision:
         """Return the decision for the task's one call, or for its orchestrator where it is planned; nothing is sent.
@@ -109,13 +120,23 @@ class Router:
 
     def estimate(self, work: str | Messages | Task, **options: Any) -> Estimate:
         """Return what the task is expected to cost; nothing is sent. See `decide` for arguments and errors."""
-        return estimate_task(self.market(), self.settings, Task.of(work, **options))
+        task, _ = fitted(Task.of(work, **options), self.settings.context)
+        return estimate_task(self.market(), self.settings, task)
 
-    async def route(self, work: str | Messages | Task, **options: Any) -> Result:
+    def _as_sent(self, task: Task) -> tuple[Task, tuple[str, ...]]:
+        """Return the task as it is sent, and a warning for what of its conversation is not."""
+        notes: tuple[str, ...] = ()
+        if self._judge is not None and task.run_key is None:  # a run key's task is the same each time
+            task, notes = self._judge.kept(task, task.configuration or self.settings.default_configuration)
+        task, trimmed = fitted(task, self.settings.context)
+        return task, notes if trimmed is None else (*notes, trimmed)
+
+    async def route(self, work: str | Messages | Task, *, watch: Watch | None = None, **options: Any) -> Result:
         """Do the task and return its answer and receipt.
 
         Args:
             work: the text, messages or Task.
+            watch: is told how far the run is, whenever that changes, on the event loop; None: nobody is.
             options: fields of Task.
 
         Raises:
@@ -126,11 +147,34 @@ class Router:
             PlanError: no usable plan, where the task asked for one.
             BudgetExceeded: the next call could cross the budget.
             RunHeld: another process works on this run key.
+            RunStopped: somebody has cancelled the run.
             LedgerError: a row could not be committed.
         """
-        return await self._run(Task.of(work, **options), None)
+        return await self._run(Task.of(work, **options), None, watch)
 
-    async def stream(self, work: str | Messages | Task, **options: Any) -> AsyncGenerator[str | Result, None]:
+    async def resume(self, run_id: str, *, budget_usd: Decimal | None = None, watch: Watch | None = None) -> Result:
+        """Go on with a run of the ledger that was stopped, killed, or succeeded only in part, and return its result.
+
+        What is finished is not paid again; what failed, and what was in flight, is tried again.
+
+        Args:
+            run_id: the run.
+            budget_usd: in the place of the run's own budget, what it has spent before included, USD; None: its own.
+            watch: as for `route`.
+
+        Raises:
+            WrongUsage: there is no such run, or its task is not kept: it was one call without a run key.
+            RunHeld: another process works on it.
+            RunFailed: it has finished, and its answer is no longer kept.
+            RouterError: as for `route`.
+        """
+        from router.lifecycle import resume_run
+
+        return await resume_run(await self._bench(self.market()), run_id, budget_usd, watch=watch)
+
+    async def stream(
+        self, work: str | Messages | Task, *, watch: Watch | None = None, **options: Any
+    ) -> AsyncGenerator[str | Result, None]:
         """Do the task; yield the answer's text as it comes, then the Result. See `route` for arguments and errors.
 
         Where the consumer stops early, the request is cut off and what it used is estimated.
@@ -140,7 +184,7 @@ class Router:
 
         async def produce() -> Result:
             try:
-                result = await self._run(task, pieces.put)
+                result = await self._run(task, pieces.put, watch)
             except Exception:
                 await pieces.put(None)
                 raise
@@ -156,13 +200,17 @@ class Router:
             running.cancel()
             await asyncio.wait([running])
 
-    async def _run(self, task: Task, say: Callable[[str], Awaitable[None]] | None) -> Result:
+    async def _run(
+        self, task: Task, say: Callable[[str], Awaitable[None]] | None, watch: Watch | None = None
+    ) -> Result:
         from router.lifecycle import run_task  # the wire and the ledger load with the first run
 
+        task, notes = self._as_sent(task)
         market = self.market()
         estimate = estimate_task(market, self.settings, task)
         self._require_endpoint(estimate.decision)
-        return await run_task(await self._bench(market), task, estimate, say)
+        result = await run_task(await self._bench(market), task, estimate, say, watch)
+        return replace(result, warnings=(*notes, *result.warnings)) if notes else result
 
     def _require_endpoint(self, decision: Decision) -> None:
         if decision.chosen.endpoint is not None:
@@ -174,35 +222,89 @@ class Router:
         )
 
     async def _bench(self, market: Market) -> Bench:
-        """Open what is not open yet."""
-        from router.endpoints import open_endpoint
-        from router.ledger import default_url, open_ledger
+        from router.heartbeat import Heartbeat
         from router.lifecycle import Bench
-        from router.limits import Gate
 
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop
         if self._loop is not loop:
             raise WrongUsage("router: it was first used on another event loop", hint="make one Router an event loop")
+        ledger, monthly = self._ledger, self._monthly
+        if ledger is None or monthly is None or not market.endpoints.keys() <= self._endpoints.keys():
+            ledger, monthly = await self._open(market)
+        if self._fx is not None and market.fx is not self._fx:
+            market = replace(market, fx=self._fx)
+        if self._heart is None:
+            self._heart = Heartbeat(ledger)
+        if self._judge is None and self.settings.judge.is_on:
+            from router.judge import Judge
+
+            self._judge = Judge(self.settings.judge)
+        shared = (self._heart, monthly, self._health, self._open_toolbox(), self._judge)
+        return Bench(ledger, self._endpoints, self._gates, market, self.settings, *shared)
+
+    def _open_toolbox(self) -> Toolbox | None:
+        """Return the servers of tools, where there are any; each is started when it is first wanted."""
+        if self._toolbox is None and self.settings.tools.servers:
+            from router.tools import Toolbox
+
+            self._toolbox = Toolbox(self.settings, self.environ)
+        return self._toolbox
+
+    async def _open(self, market: Market) -> tuple[Ledger, MonthlyBudgets]:
+        """Open what is not open yet."""
+        from router.alerts import Alerts
+        from router.endpoints import open_endpoint
+        from router.health import Health
+        from router.ledger import default_url, open_ledger
+        from router.limits import open_gate
+        from router.monthly import MonthlyBudgets, tell_crossing
+
         async with self._opening:
             if self._ledger is None:
                 self._ledger = await asyncio.to_thread(open_ledger, default_url(self.settings))
+            if self._monthly is None:
                 await self._ledger.prune(time.time_ns() // 1000)
                 if not self._fx_given:
                     self._fx = await asyncio.to_thread(fx_of, self.settings, self._ledger.reader)
+                fx = self._fx or market.fx
+                self._monthly = MonthlyBudgets(self._ledger, fx, self.settings.time_zone, self.settings.budgets)
+            health = self._health = self._health or Health(
+                self.settings.health, Alerts(self.settings.alerts, self.environ)
+            )
+            self._monthly.notify = self._monthly.notify or partial(tell_crossing, health.alerts)
             for name, settings in market.endpoints.items():
                 if name not in self._endpoints:
                     self._endpoints[name] = open_endpoint(name, settings, self.environ)
-                    self._gates[name] = Gate(settings.concurrency)
-        return Bench(
-            self._ledger, self._endpoints, self._gates, replace(market, fx=self._fx or market.fx), self.settings
-        )
+                    self._gates[name] = open_gate(name, settings, self.settings.gates, self.settings.retry)
+                    health.add(name, self._endpoints[name], settings, self._gates[name].turn_away)
+            return self._ledger, self._monthly
+
+    def health(self) -> Mapping[str, EndpointHealth]:
+        """Return whether each endpoint is up, by name; empty before the first task was run."""
+        return {} if self._health is None else self._health.states
+
+    def gates(self) -> Mapping[str, GateState]:
+        """Return how each endpoint's gate stands, and the course of its limit, by name; empty before the first task."""
+        return {name: gate.state for name, gate in self._gates.items()}
 
     async def aclose(self) -> None:
         """Close connections and the ledger, everything written; a second call does nothing."""
+        judge, self._judge = self._judge, None
+        if judge is not None:
+            await judge.aclose()
         endpoints, self._endpoints = self._endpoints, {}
-        ledger, self._ledger = self._ledger, None
+        ledger, self._ledger, self._monthly = self._ledger, None, None
+        heart, self._heart = self._heart, None
+        health, self._health = self._health, None
+        if heart is not None:
+            await heart.aclose()
+        toolbox, self._toolbox = self._toolbox, None
+        if health is not None:
+            await health.aclose()
+        if toolbox is not None:
+            await toolbox.aclose()
         for endpoint in endpoints.values():
             await endpoint.aclose()
         if ledger is not None:

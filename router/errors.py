@@ -4,11 +4,16 @@
     ├── WrongUsage                exit code 2: an argument, option or name that is not allowed
     │   └── ConfigError           router.toml, the environment or .env is wrong; carries every fault
     ├── NoEndpoint                no configured endpoint can serve the model (no key set, or none offers it)
+    ├── ContextTooSmall           one step, one round or two results do not fit into a prompt
     ├── PlanError                 the orchestrator's plan could not be used
     ├── LedgerError               the database could not be opened, written or read
+    │   └── BudgetUncounted       a monthly budget's count has been taken away: it is begun again
     ├── CallFailed                one logical call failed for good; carries its last EndpointError
     ├── RunFailed                 a run produced no answer at all
-    ├── RunHeld                   another process holds the lease of this run key
+    ├── RunHeld                   another process holds the lease of this run
+    ├── RunStopped                somebody else has cancelled the run
+    ├── ToolServerError           an MCP server could not be started, reached or spoken with
+    ├── ToolRefused               a tool is not, or no longer, the one that was approved
     ├── LimitCrossed              exit code 3: a limit that was asked for is crossed
     │   └── BudgetExceeded        the next call could cross the budget; nothing was sent
     └── EndpointError             one attempt failed on the wire (see `router.endpoints.protocol`)
@@ -62,12 +67,20 @@ class NoEndpoint(RouterError):
     """No configured endpoint can serve what was asked for."""
 
 
+class ContextTooSmall(RouterError):
+    """What is never left out of a prompt (own words, system messages, last round) is larger than a prompt may be."""
+
+
 class PlanError(RouterError):
     """The orchestrator's plan is cut, is not JSON, or is not a usable graph."""
 
 
 class LedgerError(RouterError):
     """The ledger's database could not be opened, migrated, written or read."""
+
+
+class BudgetUncounted(LedgerError):
+    """A monthly budget has no count in the ledger; nothing was written."""
 
 
 class CallFailed(RouterError):
@@ -83,7 +96,19 @@ class RunFailed(RouterError):
 
 
 class RunHeld(RouterError):
-    """Another process is working on the run of this key."""
+    """Another process is working on this run."""
+
+
+class RunStopped(RouterError):
+    """Somebody else has cancelled the run: `router runs cancel`. What it had done is on record."""
+
+
+class ToolServerError(RouterError):
+    """An MCP server could not be started, reached or spoken with."""
+
+
+class ToolRefused(RouterError):
+    """A tool is not offered, not approved, or no longer the one that was approved."""
 
 
 class LimitCrossed(RouterError):

@@ -8,17 +8,23 @@ that does it all, or no one call could hold the answer.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
+from functools import partial
 
+from router.context import shared_messages
 from router.errors import NoEndpoint, unknown_name
-from router.forecast import OutputForecast
+from router.extras import configured_extra, thinking_tokens, with_thinking
+from router.forecast import OutputForecast, forecast_output
+from router.graph import given_plan
 from router.plan import merging_task, planning_task, separable_parts, step_task
 from router.policy import Market, Need, NoCandidate, decide, decide_among, need_of
 from router.policy.need import DEFAULT_CLASS
-from router.result import NOTHING, Decision, Estimate, Interval, Step
+from router.result import NOTHING, Decision, Estimate, Interval, Plan, Step
 from router.settings import ByClassSettings, ConfigurationSettings, Settings
 from router.task import Role, Task
-from router.tokens import estimate_message_tokens
+from router.tokens import estimate_message_tokens, estimate_tokens
+from router.warming import fanout_cost
 
 LEAST_PARTS = 3
 DIVISIBLE = frozenset({"write", "code", "math", "reason", "research", "chat", "plan"})
@@ -63,9 +69,13 @@ def _need(task: Task, configuration: ConfigurationSettings, role: Role) -> Need:
 
 
 def _decide_need(market: Market, task: Task, name: str, configuration: ConfigurationSettings, need: Need) -> Decision:
+    extra = {} if task.candidates else configured_extra(configuration, need.role, need.task_class)
+    if thinking := thinking_tokens({**extra, **task.extra}):
+        need = replace(need, output=with_thinking(need.output, thinking))
     if task.candidates:
         return decide_among(market, need, task.candidates)
-    return decide(market, need, name, configuration)
+    decision = decide(market, need, name, configuration)
+    return replace(decision, extra=extra) if extra else decision
 
 
 def estimate_task(market: Market, settings: Settings, task: Task) -> Estimate:
@@ -77,8 +87,11 @@ def estimate_task(market: Market, settings: Settings, task: Task) -> Estimate:
         task: the task.
 
     Raises:
+        WrongUsage: the task's own steps are no graph that can be run.
         WrongUsage, NoCandidate, NoEndpoint: see `decide_task`.
     """
+    if (given := given_plan(task, settings.swarm.max_steps)) is not None:
+        return _estimate_given(market, settings, task, given)
     name, configuration = configuration_of(settings, task)
     need = _need(task, configuration, "single")
     parts = separable_parts(task.text) if need.task_class in DIVISIBLE or task.plan == "always" else 0
@@ -110,6 +123,49 @@ def estimate_task(market: Market, settings: Settings, task: Task) -> Estimate:
     return Estimate(alone, planned, 1, single, need.task_class, alone, plan)
 
 
+def _estimate_given(market: Market, settings: Settings, task: Task, plan: Plan) -> Estimate:
+    """Return what the caller's own steps are expected to cost: steps alike are decided on once, at their mean size.
+
+    Raises:
+        WrongUsage, NoCandidate, NoEndpoint: see `decide_task`.
+    """
+    most = settings.swarm.step_max_output_tokens
+    answers = {step.step_id: forecast_output(step.task_class, 0, step.max_output_tokens or most) for step in plan.steps}
+    alike: dict[tuple[str, int | None, str], list[tuple[Step, int]]] = {}
+    for step in plan.steps:
+        read_tokens = estimate_tokens(step.prompt) + sum(answers[name].expected_tokens for name in step.depends_on)
+        key = (step.task_class, step.max_output_tokens, repr(sorted(step.extra.items())))
+        alike.setdefault(key, []).append((step, read_tokens))
+    shared_tokens = estimate_tokens(task.shared) if task.shared else 0
+    decided = []
+    for some in alike.values():
+        first = some[0][0]
+        size = {"expected_input_tokens": shared_tokens + sum(tokens for _, tokens in some) // len(some)}
+        asked = step_task(task, first, {}, first.max_output_tokens or most).model_copy(update=size)
+        decided.append((decide_task(market, settings, asked, "worker"), len(some)))
+    if task.merge:
+        results_tokens = sum(each.expected_tokens for each in answers.values())
+        size = {"expected_input_tokens": estimate_message_tokens(task.messages) + results_tokens}
+        merging = decide_task(market, settings, merging_task(task, ()), "orchestrator")
+        with contextlib.suppress(NoCandidate):  # too much for one merge: it is done in several, each within the window
+            merging = decide_task(market, settings, merging_task(task, ()).model_copy(update=size), "orchestrator")
+        decided.insert(0, (merging, 1))
+    fanned = partial(_fanned, market, _prefix_tokens(settings, task))
+    cost: Interval | None = NOTHING
+    for decision, count in decided:
+        cost = None if cost is None or (each := fanned(decision, count)) is None else cost + each
+    calls = len(plan.steps) + task.merge
+    return Estimate(
+        cost,
+        planned=True,
+        calls=calls,
+        decision=decided[0][0],
+        task_class=need_of(task).task_class,
+        single_cost=None,
+        plan_cost=cost,
+    )
+
+
 def _times(output: OutputForecast, parts: int, cap: int | None) -> OutputForecast:
     """Return the forecast of one answer that holds `parts` answers."""
 
@@ -131,9 +187,9 @@ def _plan_cost(market: Market, settings: Settings, task: Task, parts: int) -> In
     planning = planning_task(task).model_copy(update={"expected_output_tokens": PLAN_TOKENS_A_PART * parts})
     some = Step("part", need_of(task).task_class, task.text)
     step = step_task(task, some, {}, settings.swarm.step_max_output_tokens)
-    work = decide_task(
-        market, settings, step.model_copy(update={"expected_input_tokens": max(1, text_tokens // parts)}), "worker"
-    )
+    shared_tokens = estimate_tokens(task.shared) if task.shared else 0
+    size = {"expected_input_tokens": shared_tokens + max(1, text_tokens // parts)}
+    work = decide_task(market, settings, step.model_copy(update=size), "worker")
     results_tokens = parts * work.chosen.output_tokens[1]
     merging = merging_task(task, ()).model_copy(update={"expected_input_tokens": text_tokens + results_tokens})
     total = NOTHING
@@ -142,7 +198,23 @@ def _plan_cost(market: Market, settings: Settings, task: Task, parts: int) -> In
         (work, parts),
         (decide_task(market, settings, merging, "orchestrator"), 1),
     ):
-        if decision.chosen.cost is None:
+        cost = _fanned(market, _prefix_tokens(settings, task), decision, count)
+        if cost is None:
             return None
-        total += decision.chosen.cost.times(count)
+        total += cost
     return total
+
+
+def _prefix_tokens(settings: Settings, task: Task) -> int:
+    """Return how many tokens the prompts of all workers begin with alike, where one of them goes ahead; else 0."""
+    if task.shared is None or not settings.context.warmup:
+        return 0
+    return estimate_message_tokens(shared_messages(task.shared))
+
+
+def _fanned(market: Market, prefix_tokens: int, decision: Decision, count: int) -> Interval | None:
+    """Return what many calls cost that are decided on alike, or None where a price is unknown."""
+    cost = decision.chosen.cost
+    if cost is None or decision.role != "worker":
+        return cost
+    return fanout_cost(market, decision.chosen.offer, cost, prefix_tokens=prefix_tokens, workers=count)

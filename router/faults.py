@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +31,11 @@ from router.settings import (
     SettlementSettings,
     SwarmSettings,
 )
+from router.settings_budgets import BudgetsSettings
+from router.settings_context import ContextSettings
+from router.settings_health import AlertSettings, GateSettings, HealthSettings
+from router.settings_judge import JudgeSettings
+from router.settings_tools import ToolServerSettings, ToolSettings
 
 KeyPath = tuple[str | int, ...]
 POLICIES = ("fixed", "by_class")
@@ -46,8 +51,16 @@ SECTIONS: Mapping[KeyPath, type[BaseModel]] = {
     ("configurations", "*", "by_class", "classes", "*"): ClassRule,
     ("retry",): RetrySettings,
     ("swarm",): SwarmSettings,
+    ("gates",): GateSettings,
+    ("health",): HealthSettings,
+    ("alerts", "*"): AlertSettings,
     ("fx",): FxSettings,
+    ("budgets",): BudgetsSettings,
+    ("context",): ContextSettings,
+    ("judge",): JudgeSettings,
     ("fx", "rates", "*"): FxRateSettings,
+    ("tools",): ToolSettings,
+    ("tools", "servers", "*"): ToolServerSettings,
 }
 NOT_IN_FILE = frozenset({"source"})  # set by the loader
 WORDS_OF_TYPES = {
@@ -59,7 +72,15 @@ WORDS_OF_TYPES = {
 }
 SECRET_NAMES = re.compile(r"(^|_|-)(api_?key|key|token|secret|password|passwd|authorization|bearer)$", re.IGNORECASE)
 VENDOR_KEY = re.compile(r"(sk|pk|rk)-\w|Bearer ")
-NAMES_OF_USERS = (("aliases",), ("models",))  # tables whose keys and values are names of models
+# Tables whose keys and values are names.
+NAMES_OF_USERS = (("aliases",), ("models",), ("fallback_models",), ("header_env",))
+NOT_SHOWN = frozenset(
+    {"key_env", "header_env", "env", "args", "url", "url_env", "command", "base_url"}
+)  # may hold a secret by mistake
+SAID_WHOLE = frozenset(
+    {"missing_url", "server", "idempotent", "allowed_tool", "alert_address", "judge"}
+)  # faults of a whole table
+SECRET_OPTION = re.compile(r"--?[\w-]*(key|token|secret|password|passwd)(=|$)", re.IGNORECASE)
 DATABASE_URL = ("database", "url")
 PASSWORD_IN_URL = re.compile(r"//[^/]*:[^/]+@|password=", re.IGNORECASE)
 NOT_BLANK = r"\S"
@@ -102,7 +123,7 @@ class FileFaults:
             return self.at(path, "is missing")
         if kind in ("union_tag_invalid", "union_tag_not_found"):
             return self.at((*path, "policy"), f"should be one of {', '.join(POLICIES)}")
-        if kind == "missing_url":
+        if kind in SAID_WHOLE:
             return self.at(path, detail["msg"])
         return self.at(path, f"is {shown_value(path, detail['input'])}; it {_allowed(path, detail)}")
 
@@ -154,7 +175,7 @@ def shown_value(path: KeyPath, value: object) -> str:
     if isinstance(value, list | tuple):
         return "a list"
     name = str(path[-1])
-    if isinstance(value, str) and (name in ("key_env", "url", "base_url") or _is_secret(name, value)):
+    if isinstance(value, str) and (not NOT_SHOWN.isdisjoint(map(str, path[-2:])) or _is_secret(name, value)):
         return "not shown here"
     if isinstance(value, int) and abs(value) >= 10**60:  # Python refuses to write thousands of digits
         return "a number of more than 60 digits"
@@ -166,7 +187,7 @@ def _allowed(path: KeyPath, detail: ErrorDetails) -> str:
     if detail["type"] == "string_pattern_mismatch":
         if detail["ctx"]["pattern"] == NOT_BLANK:
             return "should be a name, not blank"
-        named = path[-1] == "key_env"
+        named = path[-1] in {"key_env", "url_env"}
         return f"should be {'the name of an environment variable' if named else 'an ISO 4217 code, like USD'}"
     words = detail["msg"]  # "Input should …", "String should …"
     return WORDS_OF_TYPES.get(detail["type"], words[max(words.find("should"), 0) :])
@@ -188,6 +209,8 @@ def _secret_paths(tables: Mapping[str, Any], above: KeyPath = ()) -> Iterator[Ke
         path = (*above, name)
         if isinstance(value, Mapping):
             yield from _secret_paths(value, path)
+        elif isinstance(value, list):
+            yield from ((*path, position) for position in _secret_arguments(value))
         elif isinstance(value, str) and (
             PASSWORD_IN_URL.search(value)
             if path == DATABASE_URL
@@ -198,3 +221,10 @@ def _secret_paths(tables: Mapping[str, Any], above: KeyPath = ()) -> Iterator[Ke
 
 def _holds_secret(name: str, value: str) -> bool:
     return SECRET_NAMES.search(name) is not None or VENDOR_KEY.match(value) is not None
+
+
+def _secret_arguments(values: Sequence[object]) -> Iterator[int]:
+    """Yield the places of texts in a list that are keys, or that hand one to a program (`--token`, `--token=…`)."""
+    for position, value in enumerate(values):
+        if isinstance(value, str) and (VENDOR_KEY.match(value) or SECRET_OPTION.match(value)):
+            yield position

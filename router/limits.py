@@ -1,175 +1,353 @@
-"""Gates in front of an endpoint and a budget: who may send now.
+"""Gates in front of an endpoint: who may send now.
 
-In: endpoint settings, amounts. Out: the wait, or `BudgetExceeded`. Invariant: what is reserved and spent together never
-exceeds the budget, because an amount is reserved before the call and only replaced by its cost after it.
+In: endpoint settings, answers and refusals. Out: a `Place`, after the wait for it. Invariant: no more requests are in
+flight than the limit, whoever came first goes first, none is sent while the gate is shut, and a place that is given up
+(cancelled, at any point) goes to the next.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
+import random
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from decimal import Decimal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from router.errors import BudgetExceeded
+from router.concurrency import FIRST_LIMIT, Concurrency, LimitPoint
+from router.retries import RetryBudget
+from router.settings import EndpointSettings, RetrySettings
+from router.settings_health import GateSettings
+from router.tempo import Tempo
 
-FIRST_LIMIT = 8
-"""Requests in flight before an endpoint has shown that it takes more."""
-CUT = 0.7
-"""What a refusal leaves of the limit: AIMD as Netflix's concurrency-limits has it, but for its 0.9."""
+if TYPE_CHECKING:
+    from router.pacing import Pace
+
+
+MOSTLY_SHARE = 0.5
+"""What must have been taken of a refused wave, for its rate to have been too high and not its size."""
+ASKING_S = 2.0
+"""How long the one that goes first is waited for, seconds."""
+
+
+class TurnedAway(Exception):
+    """Whoever waited is to go elsewhere: the endpoint is down."""
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """One request's place in flight: in which wave and when it was given, and the tokens that were waited for."""
+
+    wave: int
+    begun_s: float
+    tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GateState:
+    """A gate at an instant, for progress and reports.
+
+    Args:
+        limit: requests that may be in flight.
+        in_flight: requests that are.
+        waiting: calls that wait for a place.
+        paused_s: how long the gate stays shut, seconds; 0: it is open.
+        answered: requests that were not refused.
+        refused: refusals (429, 503, 529) so far.
+        pauses: how often it was shut.
+        per_s: requests a second that are let through, where a rate was learnt, or None.
+        course: the limit's course.
+    """
+
+    limit: int
+    in_flight: int
+    waiting: int
+    paused_s: float
+    answered: int
+    refused: int
+    pauses: int
+    per_s: float | None
+    course: tuple[LimitPoint, ...]
 
 
 class Gate:
-    """One endpoint's door: as many at once as the endpoint has shown to take, and none while it is paused.
+    """One endpoint's gate: as many at once as it has shown to take, and none while it is shut. Made on its loop.
 
-    The limit starts low and grows by one for every answer until the first refusal (429, 503); from then on by one for
-    every full round of answers, and each refusal cuts it, once a pause. A pause is shared: one `Retry-After` holds
-    everybody back, instead of each finding out for itself.
+    A refusal shuts it for all, instead of each finding out for itself: until the `Retry-After`, else for a pause that
+    doubles with each refusal that no answer came between. After a pause whose end nobody stated, one request goes
+    first; the others follow when it was answered, or not refused for two seconds: refusals are quick, answers are not.
 
     Args:
         concurrency: the most requests in flight.
+        first: how many before anything is known; None: 8.
+        settings: how the limit follows.
+        retry: `base_s` and `max_s` of the pauses, and the retry budget.
+        pace: RPM and TPM; None: none are known.
+        chance: source of the jitter.
+        endpoint: its name, for messages.
     """
 
-    def __init__(self, concurrency: int) -> None:
-        self._most = concurrency
-        self._limit = float(min(concurrency, FIRST_LIMIT))
-        self._has_refused = False
-        self._in_flight = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self._open_at = self._cut_until = 0.0
+    def __init__(
+        self,
+        concurrency: int,
+        *,
+        first: int | None = None,
+        settings: GateSettings | None = None,
+        retry: RetrySettings | None = None,
+        pace: Pace | None = None,
+        chance: random.Random | None = None,
+        endpoint: str = "",
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._retry = retry or RetrySettings()
+        self.retries = RetryBudget(endpoint, self._retry)
+        self.pace = pace
+        self._limit = Concurrency(concurrency, first or FIRST_LIMIT, settings or GateSettings(), self._loop.time())
+        self._chance = chance or random.Random()  # noqa: S311 — for jitter, not for secrets
+        self._in_flight = self._answered = self._refused = self._pauses = 0
+        self._waiting: deque[asyncio.Future[Place]] = deque()
+        self._movable: set[asyncio.Future[Place]] = set()
+        self._opening: asyncio.TimerHandle | None = None
+        self._open_at, self._last_pause_s = self._loop.time(), 0.0
+        self._in_a_row = 0  # refusals that no answer came between
+        self._asks_first = False  # one request goes first; `_asking` is its place
+        self._asking: Place | None = None
+        self._wave = 0  # grows with each pause: who was sent before it belongs to the wave that was refused
+        self._size = self._still_out = self._taken = self._turned_away = 0  # of that wave; what has become of it
+        self._tempo = Tempo(settings or GateSettings())
+        self._pace_timer: asyncio.TimerHandle | None = None
 
     @property
     def limit(self) -> int:
         """How many requests may be in flight now."""
-        return int(self._limit)
-
-    @asynccontextmanager
-    async def slot(self) -> AsyncIterator[None]:
-        """Wait for a place and for the end of any pause; the place is held until the block ends."""
-        await self._enter()
-        try:
-            yield
-        finally:
-            self._in_flight -= 1
-            self._wake()
-
-    async def _enter(self) -> None:
-        while True:
-            pause_s = self._open_at - time.monotonic()
-            if pause_s > 0:
-                await asyncio.sleep(pause_s)
-            elif self._in_flight < self.limit:
-                self._in_flight += 1
-                return
-            else:
-                await self._queue()
-
-    async def _queue(self) -> None:
-        """Wait until a place may be free; one that is given up on the way is handed on."""
-        place = asyncio.get_running_loop().create_future()
-        self._waiting.append(place)
-        try:
-            await place
-        except asyncio.CancelledError:
-            if place.done() and not place.cancelled():
-                self._wake()
-            raise
-
-    def _wake(self) -> None:
-        free = self.limit - self._in_flight
-        while free > 0 and self._waiting:
-            place = self._waiting.popleft()
-            if not place.done():
-                place.set_result(None)
-                free -= 1
-
-    def answered(self) -> None:
-        """Let the limit grow: the endpoint took a request."""
-        step = 1 / self._limit if self._has_refused else 1.0
-        self._limit = min(float(self._most), self._limit + step)
-        self._wake()
-
-    def refused(self, pause_s: float) -> None:
-        """Cut the limit, once for all that were in flight together, and close the door for a while.
-
-        Args:
-            pause_s: from now, seconds; a shorter pause never ends a longer one.
-        """
-        now = time.monotonic()
-        if now >= self._cut_until:
-            self._limit = max(1.0, self._limit * CUT)
-        self._has_refused = True
-        self._open_at = max(self._open_at, now + pause_s)
-        self._cut_until = max(self._open_at, now)
-
-
-class Budget:
-    """What a run may still spend, in USD; None: no limit."""
-
-    def __init__(self, limit_usd: Decimal | None, spent_usd: Decimal = Decimal(0)) -> None:
-        self.limit_usd = limit_usd
-        self.spent_usd = spent_usd
-        self.reserved_usd = Decimal(0)
-        self.kept_usd = Decimal(0)
-        self._settled = asyncio.Event()
+        return self._limit.limit
 
     @property
-    def left_usd(self) -> Decimal | None:
-        """What may still be reserved, USD; None: no limit."""
-        return None if self.limit_usd is None else (self.limit_usd - self.spent_usd - self.reserved_usd - self.kept_usd)
+    def state(self) -> GateState:
+        """What it looks like now."""
+        return GateState(
+            limit=self.limit,
+            in_flight=self._in_flight,
+            waiting=sum(not place.done() for place in self._waiting),
+            paused_s=max(0.0, self._open_at - self._loop.time()),
+            answered=self._answered,
+            refused=self._refused,
+            pauses=self._pauses,
+            per_s=self._tempo.rate,
+            course=self._limit.course,
+        )
 
-    async def reserve(self, amount_usd: Decimal | None) -> Decimal:
-        """Hold the amount and return it; an unknown amount counts as 0 where there is no limit.
+    @asynccontextmanager
+    async def slot(self, tokens: int = 0) -> AsyncIterator[Place]:
+        """Wait for a place, which is held until the block ends; see `enter`."""
+        place = await self.enter(tokens)
+        try:
+            yield place
+        finally:
+            self.leave(place)
 
-        Where it would fit but for what is reserved for running calls, it waits until they have ended.
+    async def enter(self, tokens: int = 0, *, may_move: bool = False) -> Place:
+        """Return a place when there is one, the gate is open, and the endpoint's pace allows it; then `leave` it.
+
+        Args:
+            tokens: how many the request may use, for TPM; see `Pace.check`.
+            may_move: whether it could go elsewhere.
 
         Raises:
-            BudgetExceeded: the amount does not fit, or it is unknown and there is a limit.
+            TurnedAway: it waited, could go elsewhere, and the endpoint is down.
         """
-        if self.limit_usd is None:
-            return amount_usd or Decimal(0)
-        if amount_usd is None:
-            message = f"budget: {self.limit_usd} USD is set, but the next call has no known price"
-            raise BudgetExceeded(message, hint="add its price (router.toml, price_files), or leave the budget out")
-        while self.reserved_usd and not self._fits(amount_usd):
-            await self._settled.wait()
-        self._check(amount_usd)
-        self.reserved_usd += amount_usd
-        return amount_usd
+        place = await self._next_place(may_move=may_move)
+        if self.pace is None:
+            return place
+        try:
+            await self.pace.wait(tokens)
+        except BaseException:
+            self.leave(place)
+            raise
+        if self._is_shut():  # in the meantime
+            self.leave(place)
+            place = await self._next_place(may_move=may_move, is_first=True)
+        place.tokens = tokens
+        return place
 
-    def keep(self, amount_usd: Decimal | None) -> Decimal:
-        """Set an amount aside for a later call, so that others cannot spend it; return it, for `give_back`.
+    def turn_away(self) -> None:
+        """Send away all who wait and could go elsewhere."""
+        for turn in self._movable:
+            if not turn.done():
+                turn.set_exception(TurnedAway())
 
-        Raises:
-            BudgetExceeded: it does not fit.
-        """
-        if self.limit_usd is None or amount_usd is None:
-            return Decimal(0)
-        self._check(amount_usd)
-        self.kept_usd += amount_usd
-        return amount_usd
+    def leave(self, place: Place) -> None:
+        """Give a place back; without a word on how its request ended, none is drawn from it."""
+        self._in_flight -= 1
+        if place.wave < self._wave:
+            self._still_out = max(0, self._still_out - 1)
+        if self._asking is place:
+            self._asking = None
+        self._wake()
 
-    def give_back(self, amount_usd: Decimal) -> None:
-        """End setting an amount aside."""
-        self.kept_usd -= amount_usd
-
-    def _check(self, amount_usd: Decimal) -> None:
-        left = self.left_usd
-        if left is not None and amount_usd > left:
-            message = f"budget: the next call may cost {amount_usd:.6f} USD, {left:.6f} of {self.limit_usd} is left"
-            raise BudgetExceeded(message, hint="raise the budget, lower max_output_tokens, or take a cheaper model")
-
-    def _fits(self, amount_usd: Decimal) -> bool:
-        left = self.left_usd
-        return left is None or amount_usd <= left
-
-    def settle(self, reserved_usd: Decimal, cost_usd: Decimal | None) -> None:
-        """Replace a reservation by its cost; None: the bill is not known, so the reserved amount stays held."""
-        if self.limit_usd is None:
+    def answered(self, place: Place) -> None:
+        """Take note that the request of a place was taken, whether or not its answer was good."""
+        now = self._loop.time()
+        self._answered += 1
+        if place.wave < self._wave:
+            self._taken += 1
+            self._limit.answered(now, 0)
             return
-        self.reserved_usd -= reserved_usd
-        self.spent_usd += reserved_usd if cost_usd is None else cost_usd
-        settled, self._settled = self._settled, asyncio.Event()
-        settled.set()
+        self._limit.answered(now, self._in_flight, now - place.begun_s)
+        self._in_a_row, self._asks_first, self._asking = 0, False, None
+        self._wake()
+
+    def refused(self, place: Place, retry_after_s: float | None) -> None:
+        """Shut the gate: the endpoint says that it is given too much.
+
+        Args:
+            place: whose request was refused.
+            retry_after_s: the wait that was stated, seconds, or None.
+        """
+        now = self._loop.time()
+        self._refused += 1
+        self._limit.counted(now)
+        if place.wave < self._wave:  # its wave is dealt with; but a longer wait holds
+            self._turned_away += 1
+            self._open_at = max(self._open_at, now + (retry_after_s or 0.0))
+            return
+        self._in_a_row += 1
+        pause_s = self._pause_s(retry_after_s)
+        self._tempo.refused(now, pause_s, now - self._open_at)
+        self._asks_first, self._asking = retry_after_s is None or self._in_a_row > 1, None
+        self._wave += 1
+        self._still_out, self._last_pause_s = self._in_flight, pause_s  # this one leaves, too
+        self._size = self._in_flight if self._in_a_row == 1 else 0  # who only asked tells nothing of the limit
+        self._taken, self._turned_away = 0, 1
+        self._open_at, self._pauses = max(self._open_at, now + pause_s), self._pauses + 1
+        if self._opening is None:
+            self._opening = self._loop.call_at(self._open_at, self._open)
+
+    def _learn(self, now_s: float) -> None:
+        """Draw the conclusions from a refused wave, now that it is known what was taken of it.
+
+        Where so many at once were taken before, and most of the wave was, it is the rate that was too high.
+        """
+        size, self._size = self._size, 0
+        if size == 0 or not self._limit.is_too_much(now_s):
+            return
+        taken = self._taken + self._still_out
+        if self._limit.has_taken(size) and taken >= MOSTLY_SHARE * size:
+            self._tempo.learn(now_s, self._turned_away)
+        else:
+            self._limit.refused(now_s, self._last_pause_s, taken)
+
+    def _pause_s(self, stated_s: float | None) -> float:
+        """Return a pause: as stated, and from the second in a row on at least the one that doubles each time.
+
+        It has equal jitter, half of it fixed: full jitter, as a retry's own wait has it, could end a pause at once.
+        """
+        if stated_s is not None and self._in_a_row == 1:
+            return stated_s
+        grown_s = min(self._retry.max_s, self._retry.base_s * 2.0 ** min(self._in_a_row - 1, 30))
+        return max(stated_s or 0.0, grown_s * (0.5 + self._chance.random() / 2))
+
+    def _open(self) -> None:
+        """Open the gate when its time has come; what the refused wave has shown is known by now."""
+        self._opening = None
+        now = self._loop.time()
+        if now < self._open_at:
+            self._opening = self._loop.call_at(self._open_at, self._open)
+            return
+        self._learn(now)
+        self._wake()
+
+    def _is_shut(self) -> bool:
+        return self._opening is not None or (self._asks_first and self._asking is not None)
+
+    def _has_place(self) -> bool:
+        return self._in_flight < self.limit and not self._is_shut() and not self._is_early()
+
+    def _is_early(self) -> bool:
+        """Return whether the next must wait for its time, and set a timer for it."""
+        if self._tempo.rate is None:
+            return False
+        next_s = self._tempo.next_s()
+        if next_s <= self._loop.time():
+            return False
+        if self._pace_timer is None:
+            self._pace_timer = self._loop.call_at(next_s, self._on_time)
+        return True
+
+    def _on_time(self) -> None:
+        self._pace_timer = None
+        self._wake()
+
+    def _take(self) -> Place:
+        now = self._loop.time()
+        place = Place(self._wave, now)
+        self._in_flight += 1
+        self._tempo.sent(now)
+        if self._asks_first:
+            self._asking = place
+            self._loop.call_later(ASKING_S, self._trust, place)
+        return place
+
+    def _trust(self, place: Place) -> None:
+        """Let the others follow: the one that went first has not been refused."""
+        if self._asking is place:
+            self._asks_first, self._asking = False, None
+            self._wake()
+
+    async def _next_place(self, *, may_move: bool, is_first: bool = False) -> Place:
+        """Return a place, in order of arrival, or before all others; one that is given up on the way is handed on."""
+        if self._has_place() and (is_first or not self._waiting):
+            return self._take()
+        turn: asyncio.Future[Place] = self._loop.create_future()
+        if is_first:
+            self._waiting.appendleft(turn)
+        else:
+            self._waiting.append(turn)
+        if may_move:
+            self._movable.add(turn)
+        self._wake()
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._give_back(turn)
+            raise
+        finally:
+            self._movable.discard(turn)
+
+    def _give_back(self, turn: asyncio.Future[Place]) -> None:
+        """Hand on the place of one who left between getting it and taking it."""
+        if turn.exception() is None:
+            self.leave(turn.result())
+
+    def _wake(self) -> None:
+        """Hand places to those who wait, while there are any."""
+        while self._waiting and self._has_place():
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(self._take())
+
+
+def open_gate(name: str, endpoint: EndpointSettings, settings: GateSettings, retry: RetrySettings) -> Gate:
+    """Return the gate of an endpoint, on the running loop.
+
+    Args:
+        name: the endpoint's name.
+        endpoint: its settings.
+        settings: how the limit follows.
+        retry: pauses and retry budget.
+    """
+    pace = None
+    if endpoint.rpm or endpoint.tpm:
+        from router.pacing import Pace
+
+        pace = Pace(name, endpoint.rpm, endpoint.tpm)
+    return Gate(
+        endpoint.concurrency,
+        first=endpoint.first_concurrency,
+        settings=settings,
+        retry=retry,
+        pace=pace,
+        endpoint=name,
+    )

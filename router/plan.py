@@ -3,14 +3,13 @@
 In: task text, the orchestrator's answer. Out: a `Plan`, or a `PlanError` that says what is wrong with it.
 Invariant: a cut answer is never repaired, because a repaired cut plan has lost tasks without a trace.
 
-Order of repair: drop thinking, strict JSON, the last object that has the key "tasks", json_repair, then the pydantic
-model and the graph checks. The plan states its own count, `n_tasks`, and a plan whose count is missing or does not
-match is treated as cut.
+The last object that has the key "tasks" is read, and repaired, by `router.repair`; then come the pydantic model and the
+graph checks. The plan states its own count, `n_tasks`, and a plan whose count is missing or does not match is treated
+as cut.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
@@ -19,19 +18,22 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from router.classify import TASK_CLASSES
+from router.context import cut_text, shared_messages, trimmed
 from router.errors import PlanError
+from router.repair import repair_json
 from router.result import Plan, Step
 from router.task import Messages, Task
+from router.tokens import estimate_message_tokens
 
 PLAN_FORMAT = (
     'Reply with one JSON object: {"tasks": [{"id": "...", "class": "...", "prompt": "...", "depends_on": []}], '
     '"n_tasks": N}'
 )
+SHARED_OPENING_TOKENS = 200
 MERGE_ORDER = "Merge the results below into one answer."
 
+_STEP_KEYS = frozenset({"id", "class", "prompt", "depends_on"})
 _LIMITS = frozenset({"max_tokens", "max_completion_tokens"})
-_THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
-_CLOSED = re.compile(r"""n_tasks["']?\s*:\s*["']?\d+["']?[\s,]*\}""")
 _ITEM = re.compile(r"^\s*(?:[-*•]|\(?\d{1,4}[.):])\s+\S", re.MULTILINE)
 
 
@@ -60,14 +62,17 @@ def separable_parts(text: str) -> int:
     return len(_ITEM.findall(text))
 
 
-def planner_messages(text: str) -> tuple[Mapping[str, Any], ...]:
-    """Return the messages that ask an orchestrator for a plan of `text`."""
+def planner_messages(text: str, shared: str | None = None) -> tuple[Mapping[str, Any], ...]:
+    """Return the messages that ask an orchestrator for a plan of `text`; of a shared document it sees the beginning."""
     classes = ", ".join(name for name in TASK_CLASSES if name not in {"plan", "merge"})
     system = (
         "You split a task into independent subtasks for workers who see nothing but their own prompt and the results "
         f"of the subtasks they depend on. Classes: {classes}.\n{PLAN_FORMAT}\n"
         "n_tasks is the number of tasks. Write the JSON only."
     )
+    if shared is not None:
+        opening = cut_text(shared, SHARED_OPENING_TOKENS)
+        system += f"\nEvery worker also reads one shared document, which begins:\n{opening}"
     return ({"role": "system", "content": system}, {"role": "user", "content": text})
 
 
@@ -79,31 +84,67 @@ def planning_task(task: Task, max_output_tokens: int | None = None) -> Task:
         max_output_tokens: limit of the plan, tokens; None: none.
     """
     extra = {name: value for name, value in task.extra.items() if name not in _LIMITS}
-    return _part(task, planner_messages(task.text), "plan", max_output_tokens, extra=extra)
+    return _part(task, planner_messages(task.text, task.shared), "plan", max_output_tokens, extra=extra)
 
 
-def step_task(task: Task, step: Step, results: Mapping[str, str], max_output_tokens: int) -> Task:
-    """Return the task that a step of a plan is for its worker; see `worker_messages`."""
-    part = _part(task, worker_messages(step, results), step.task_class, max_output_tokens)
-    return part.model_copy(update={"tools": task.tools, "quality_floor": task.quality_floor})
+def step_task(
+    task: Task, step: Step, results: Mapping[str, str], max_output_tokens: int, input_tokens: int | None = None
+) -> Task:
+    """Return the task that a step of a plan is for its worker; see `worker_messages`.
+
+    Args:
+        task: the whole task.
+        step: the step.
+        results: texts of the steps it depends on, by step id.
+        max_output_tokens: limit of its answer, tokens.
+        input_tokens: most estimated tokens of its prompt; None: no limit.
+    """
+    messages = worker_messages(step, results, task.shared, input_tokens)
+    own = {"extra": {**task.extra, **step.extra}, "tools": task.tools, "quality_floor": task.quality_floor}
+    return _part(task, messages, step.task_class, max_output_tokens, **own)
 
 
-def merging_task(task: Task, results: Iterable[tuple[str, str]]) -> Task:
-    """Return the task that asks an orchestrator to merge; see `merge_messages`."""
-    part = _part(task, merge_messages(task.text, results), "merge", task.max_output_tokens)
-    return part.model_copy(update={"json_output": task.json_output})
+def merging_task(task: Task, results: Iterable[tuple[str, str]], text: str | None = None) -> Task:
+    """Return the task that asks an orchestrator to merge; see `merge_messages`.
+
+    Args:
+        task: the whole task.
+        results: (name, text) pairs.
+        text: the task's words as the merge is to see them; None: as they are.
+    """
+    messages = merge_messages(task.text if text is None else text, results)
+    return _part(task, messages, "merge", task.max_output_tokens, json_output=task.json_output)
 
 
 def _part(task: Task, messages: Messages, task_class: str, max_output_tokens: int | None, **update: Any) -> Task:
     """Return a call of the task's run: what was said of the whole task's size and quality does not hold for it."""
-    whole = {"tools": (), "json_output": False, "quality_floor": None}
+    whole = {"tools": (), "json_output": False, "quality_floor": None, "shared": None}
     sizes = {"expected_input_tokens": None, "expected_output_tokens": None, "max_output_tokens": max_output_tokens}
     return task.model_copy(update={"messages": tuple(messages), "task_class": task_class, **whole, **sizes, **update})
 
 
-def worker_messages(step: Step, results: Mapping[str, str]) -> tuple[Mapping[str, Any], ...]:
-    """Return the messages of one step; `results` are the texts of the steps it depends on, by step id."""
-    parts = [f"Result of {name}:\n{results[name]}" for name in step.depends_on if name in results]
+def worker_messages(
+    step: Step, results: Mapping[str, str], shared: str | None = None, input_tokens: int | None = None
+) -> tuple[Mapping[str, Any], ...]:
+    """Return the messages of one step: the shared document, the answers it builds on, and its own words.
+
+    Args:
+        step: the step; its own words are never cut.
+        results: the texts of the steps it depends on, by step id; the longest are cut where they do not fit.
+        shared: a document that every step reads.
+        input_tokens: most estimated tokens of answers and own words together, of which the answers have a quarter at
+            least; None: no limit.
+    """
+    needed = {name: results[name] for name in step.depends_on if name in results}
+    if input_tokens is not None and needed:
+        around = estimate_message_tokens(_worker_message(step, dict.fromkeys(needed, "")))
+        needed = trimmed(needed, max(input_tokens - around - len(needed), input_tokens // 4))
+    before = () if shared is None else shared_messages(shared)
+    return (*before, *_worker_message(step, needed))
+
+
+def _worker_message(step: Step, needed: Mapping[str, str]) -> tuple[Mapping[str, Any], ...]:
+    parts = [f"Result of {name}:\n{text}" for name, text in needed.items()]
     return ({"role": "user", "content": "\n\n".join([*parts, step.prompt])},)
 
 
@@ -131,15 +172,20 @@ def parse_plan(answer: str, finish_reason: str | None, *, max_steps: int) -> Pla
     """
     if finish_reason == "length":
         raise PlanCut("plan: the answer was cut at its token limit", hint="ask again with more output tokens")
-    found = _plan_object(_THINKING.sub("", answer))
-    if found is None:
+    found = repair_json(answer, ("tasks",), no_number_is_null=True)
+    if found.is_cut:
+        raise PlanCut("plan: the answer ends before its JSON does", hint="ask again with more output tokens")
+    if found.how == "raw":
         raise PlanError(
             f'plan: no JSON object with "tasks" in {_shown(answer)}', hint="the orchestrator is asked again"
         )
-    if isinstance(found, dict) and "tasks" in found and "n_tasks" not in found:
+    if "n_tasks" not in found.value:
         raise PlanCut('plan: "n_tasks" is missing, so the plan may be cut', hint="ask again with more output tokens")
+    tasks = found.value["tasks"]
+    if found.how == "repaired" and isinstance(tasks, list) and _is_uneven(tasks):
+        raise PlanError("plan: its tasks have different keys, and its JSON was broken", hint="it is asked for again")
     try:
-        model = _PlanModel.model_validate(found)
+        model = _PlanModel.model_validate(found.value)
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in fault["loc"])
@@ -180,53 +226,10 @@ def _step(model: _StepModel) -> Step:
     return Step(model.id, task_class, model.prompt, model.depends_on)
 
 
-def _plan_object(text: str) -> Any:
-    """Return the plan in the text by the order of repair, or None."""
-    try:
-        return json.loads(text)
-    except RecursionError:
-        return None
-    except ValueError:
-        pass
-    objects = [found for found, _ in _objects(text) if "tasks" in found]
-    return objects[-1] if objects else _repaired(text)
-
-
-def _objects(text: str) -> Iterable[tuple[dict[str, Any], int]]:
-    """Yield every JSON object that parses strictly, outermost first, with its start."""
-    decoder = json.JSONDecoder()
-    position = text.find("{")
-    while position >= 0:
-        try:
-            found, end = decoder.raw_decode(text, position)
-        except (ValueError, RecursionError):
-            end = position + 1
-        else:
-            if isinstance(found, dict):
-                yield found, position
-        position = text.find("{", end)
-
-
-def _repaired(text: str) -> Any:
-    """Return what json_repair makes of the text from the object that holds "tasks" on, or None."""
-    key = re.search(r"[\"']?tasks[\"']?\s*:", text)
-    start = text.rfind("{", 0, key.start()) if key else -1
-    if start < 0:
-        return None
-    import json_repair
-
-    found = json_repair.loads(text[start:])
-    if isinstance(found, list):
-        found = next((each for each in found if isinstance(each, dict) and "tasks" in each), None)
-    if not isinstance(found, dict) or "tasks" not in found:
-        return None
-    keys = list(found)
-    counted_last = "n_tasks" in keys and keys.index("n_tasks") > keys.index("tasks")
-    if not (counted_last and _CLOSED.search(text)):
-        found.pop(
-            "n_tasks", None
-        )  # only a count that stands behind the tasks, and is closed, shows a broken list whole
-    return found
+def _is_uneven(tasks: Any) -> bool:
+    """Return whether a key that no plan has stands in some tasks and not in others: a text broke at a wrong place."""
+    strange = [frozenset(each) - _STEP_KEYS for each in tasks if isinstance(each, dict)]
+    return len(set(strange)) > 1
 
 
 def _shown(text: str) -> str:

@@ -65,6 +65,18 @@ def prior(model: str, task_class: str) -> QualityPrior | None:
 
 
 @cache
+def shown(model: str, task_class: str) -> tuple[float | None, float | None]:
+    """Return the published score of a model at a class and its lower bound, shares of 0 to 1; None where there is none.
+
+    Args:
+        model: our model id, exactly.
+        task_class: a key of `router.classify.TASK_CLASSES`.
+    """
+    found = prior(model, task_class)
+    return (None, None) if found is None else (found.score_share, lower_bound(found))
+
+
+@cache
 def priors() -> Mapping[tuple[str, str], QualityPrior]:
     """Return every published figure by model and class, read once from data/quality.toml."""
     text = files("router").joinpath("data", "quality.toml").read_text(encoding="utf-8")

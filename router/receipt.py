@@ -5,8 +5,8 @@ In: `CallReceipt`s, or the ledger's rows of a run. Out: a `Cost`, a `Usage`, rec
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -23,22 +23,36 @@ def cost_of(calls: Iterable[CallReceipt]) -> Cost:
         calls: the calls of a run; those that sent nothing add nothing.
     """
     made = [call for call in calls if call.attempts]
-    statuses = Counter(call.cost_status for call in made)
+    statuses = [call.cost_status for call in made]
     return Cost(
         list_cost=_sums(pair for call in made for pair in call.list_cost),
         settled_cost=_sums(pair for call in made for pair in call.settled_cost),
         settled_usd=sum((call.settled_usd for call in made if call.settled_usd is not None), Decimal(0)),
         possibly_billed_usd=sum((call.possibly_billed_usd for call in made), Decimal(0)),
-        exact=statuses["exact"],
-        estimated=statuses["estimated"],
-        partial=statuses["partial"],
-        unknown=statuses["unknown"],
+        exact=statuses.count("exact"),
+        estimated=statuses.count("estimated"),
+        partial=statuses.count("partial"),
+        unknown=statuses.count("unknown"),
     )
 
 
 def usage_of(calls: Iterable[CallReceipt]) -> Usage:
     """Return the bucket-wise sum of the usages that are known."""
-    return sum((call.usage for call in calls if call.usage is not None), Usage())
+    first, *more = [call.usage for call in calls if call.usage is not None] or [Usage()]
+    return sum(more, first)
+
+
+def joined(first: CallReceipt, second: CallReceipt) -> CallReceipt:
+    """Return the receipt of a call that was gone on with: what both parts come to, and how the second ended."""
+    settled = [each.settled_usd for each in (first, second) if each.settled_usd is not None]
+    return replace(
+        second,
+        attempts=first.attempts + second.attempts,
+        list_cost=_sums((*first.list_cost, *second.list_cost)),
+        settled_cost=_sums((*first.settled_cost, *second.settled_cost)),
+        settled_usd=sum(settled, Decimal(0)) if settled else None,
+        possibly_billed_usd=first.possibly_billed_usd + second.possibly_billed_usd,
+    )
 
 
 def receipts_of(rows: Iterable[AttemptRow], market: Market) -> tuple[CallReceipt, ...]:

@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
-from pricing import Usage
 from router.policy import Market, Offer
 
-INPUT_MARGIN = Decimal("1.3")
-"""Estimates of input are up to 22 % low (docs/task-classes.md, "Tokens"); a reservation must not be."""
+_MARGIN_TENTHS = 13
+"""Estimates of input are up to 22 % low (docs/task-classes.md, "Tokens"); a reservation must not be, so: 1.3 times."""
 _MANY_TOKENS = 1_000_000
 
 
@@ -49,19 +48,18 @@ def reservation(
         max_output_tokens: the request's own cap on its output, tokens, or None.
         left_usd: what is left of the budget, USD; None: there is none.
     """
-    sent = int(input_tokens * INPUT_MARGIN) + 1
-
-    def cost(output_tokens: int) -> Decimal | None:
-        return market.cost_usd(offer, Usage(uncached_input_tokens=sent, plain_output_tokens=output_tokens))
-
+    sent = input_tokens * _MARGIN_TENTHS // 10 + 1
+    quotation = market.quotation(offer)
     if max_output_tokens is not None:
-        return Reservation(cost(max_output_tokens))
-    base, many = cost(0), cost(_MANY_TOKENS)
-    if left_usd is None or base is None or many is None:
-        return Reservation(cost(likely_output_tokens))
+        return Reservation(quotation.cost_usd(sent, max_output_tokens))
+    if left_usd is None:
+        return Reservation(quotation.cost_usd(sent, likely_output_tokens))
+    base, many = quotation.cost_usd(sent, 0), quotation.cost_usd(sent, _MANY_TOKENS)
+    if base is None or many is None:
+        return Reservation(quotation.cost_usd(sent, likely_output_tokens))
     a_token = (many - base) / _MANY_TOKENS
-    info = market.info(offer.model, offer.price_list)
+    info = quotation.info
     most = info.max_output_tokens if info and info.max_output_tokens else _MANY_TOKENS
     affordable = int((left_usd - base) / a_token) if a_token else most
     cap = max(likely_output_tokens, min(most, affordable))
-    return Reservation(cost(cap), cap)
+    return Reservation(quotation.cost_usd(sent, cap), cap)

@@ -119,6 +119,7 @@ class Decision:
         chosen: the winner.
         candidates: all, the winner first, then in the order they lost.
         propensity: probability with which the policy chose this, 0 to 1.
+        extra: body fields that the configuration sets for the call.
     """
 
     configuration: str
@@ -130,6 +131,7 @@ class Decision:
     chosen: Candidate
     candidates: tuple[Candidate, ...]
     propensity: float = 1.0
+    extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,11 +243,28 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
+class StepResult:
+    """How one step of a plan ended.
+
+    Args:
+        step_id: the step.
+        status: "succeeded", "failed" (also where a step it depends on failed, or its call was refused) or "timed_out".
+        text: its answer; empty where there is none.
+        error: why there is none, one line, or None.
+    """
+
+    step_id: str
+    status: Literal["succeeded", "failed", "timed_out"]
+    text: str = ""
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """The answer and its receipt.
 
     Args:
-        text: the answer.
+        text: the answer; empty where the task's steps are not to be merged.
         messages: the assistant message(s) that end the conversation.
         decision: the decision for the single call, or for the orchestrator.
         plan: the plan, or None where one call did it.
@@ -257,6 +276,7 @@ class Result:
         status: "succeeded", or "partial" where steps failed (their errors are in `calls`).
         replayed: whether the answer was on record under its run key, so that nothing was called.
         warnings: one line each: another model served, a retired model's last list …
+        steps: how each step of the plan ended, in the plan's order; empty where one call did it.
     """
 
     text: str
@@ -271,3 +291,4 @@ class Result:
     status: Literal["succeeded", "partial"] = "succeeded"
     replayed: bool = False
     warnings: tuple[str, ...] = ()
+    steps: tuple[StepResult, ...] = ()

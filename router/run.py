@@ -1,4 +1,4 @@
-"""`route`, `aroute`, `astream`, `decide`, `estimate`: the router as plain functions.
+"""`route`, `aroute`, `astream`, `resume`, `aresume`, `decide`, `estimate`: the router as plain functions.
 
 In: a text, messages, or a `Task`. Out: see each function. Invariant: the async functions share one `Router` per event
 loop, closed when the loop ends; the sync ones are a shell over them on one background loop, so that they also work
@@ -13,12 +13,16 @@ import os
 import queue
 import threading
 import weakref
-from collections.abc import AsyncGenerator
-from typing import Any
+from collections.abc import AsyncGenerator, Coroutine
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
 from router.client import Router
 from router.result import Decision, Estimate, Result
 from router.task import Messages, Task
+
+if TYPE_CHECKING:
+    from router.progress import Watch
 
 STOP_TIMEOUT_S = 10
 _routers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Router, AsyncGenerator[None, None]]] = (
@@ -31,9 +35,21 @@ async def aroute(work: str | Messages | Task, **options: Any) -> Result:
 
     Args:
         work: the text, OpenAI-style messages, or a Task.
-        options: fields of Task, for instance `configuration="hybrid"` or `budget_usd="0.50"`.
+        options: fields of Task, for instance `configuration="hybrid"` or `budget_usd="0.50"`; `watch`, which is told
+            how far the run is.
     """
     return await (await _router()).route(work, **options)
+
+
+async def aresume(run_id: str, *, budget_usd: Decimal | None = None, watch: Watch | None = None) -> Result:
+    """Go on with a run that was stopped, killed, or succeeded only in part; see `Router.resume`.
+
+    Args:
+        run_id: the run.
+        budget_usd: in the place of its own budget, what it has spent before included, USD; None: its own.
+        watch: is told how far the run is; None: nobody is.
+    """
+    return await (await _router()).resume(run_id, budget_usd=budget_usd, watch=watch)
 
 
 async def astream(work: str | Messages | Task, **options: Any) -> AsyncGenerator[str | Result, None]:
@@ -55,8 +71,24 @@ def route(work: str | Messages | Task, **options: Any) -> Result:
         work: the text, OpenAI-style messages, or a Task.
         options: fields of Task.
     """
+    return _waited_for(aroute(work, **options))
+
+
+def resume(run_id: str, *, budget_usd: Decimal | None = None, watch: Watch | None = None) -> Result:
+    """Go on with a run that was stopped, killed, or succeeded only in part: `aresume` for callers that are not async.
+
+    Args:
+        run_id: the run.
+        budget_usd: in the place of its own budget, what it has spent before included, USD; None: its own.
+        watch: is told how far the run is, in another thread; None: nobody is.
+    """
+    return _waited_for(aresume(run_id, budget_usd=budget_usd, watch=watch))
+
+
+def _waited_for(work: Coroutine[Any, Any, Result]) -> Result:
+    """Return what comes of the work on the background loop; Ctrl-C stops it."""
     loop = _background_loop()
-    running = asyncio.run_coroutine_threadsafe(aroute(work, **options), loop)
+    running = asyncio.run_coroutine_threadsafe(work, loop)
     try:
         return running.result()
     except KeyboardInterrupt:  # it stops the call too, and its rows are completed before the program goes on

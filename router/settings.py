@@ -31,6 +31,11 @@ from router.section import (
     plain_zero,
     root_url,
 )
+from router.settings_budgets import BudgetsSettings
+from router.settings_context import ContextSettings
+from router.settings_health import AlertSettings, GateSettings, HealthSettings
+from router.settings_judge import JudgeSettings
+from router.settings_tools import ToolSettings
 
 
 class SettlementSettings(Section):
@@ -110,7 +115,12 @@ class EndpointSettings(Section):
         price_list: a catalogue list's name, or "vendor": each model at its own vendor's list.
         last_list: price a retired model at its last list, instead of leaving it unpriced.
         models: our model ids it serves, each with the id it knows them by; None: every model of the price list.
-        concurrency: requests in flight at once.
+        concurrency: most requests in flight at once.
+        first_concurrency: requests in flight at once before it has shown that it takes more.
+        rpm: requests a minute, spread over it; None: not limited.
+        tpm: tokens a minute, input and output; None: not limited.
+        fallback: the endpoint that its calls go to while it is down, and after a failure; None: none.
+        fallback_models: by model of ours, the model to ask for there, where it does not offer the same one.
         connect_timeout_s: longest wait for a connection, seconds.
         read_timeout_s: longest silence: to the next chunk of a stream, or to a whole answer, seconds.
         discount_share: share of the list price that is not paid, 0 to 1.
@@ -129,6 +139,11 @@ class EndpointSettings(Section):
     last_list: Switch = False
     models: dict[Name, Name] | None = None
     concurrency: Count = Field(default=64, ge=1, le=10_000)
+    first_concurrency: Count = Field(default=8, ge=1, le=10_000)
+    rpm: Count | None = Field(default=None, ge=1)
+    tpm: Count | None = Field(default=None, ge=1)
+    fallback: Name | None = None
+    fallback_models: dict[Name, Name] = Field(default_factory=dict)
     connect_timeout_s: Seconds = Field(default=5.0, gt=0)
     read_timeout_s: Seconds = Field(default=120.0, gt=0)
     discount_share: Share = Decimal(0)
@@ -161,11 +176,16 @@ class FixedSettings(Section):
     Args:
         orchestrator: plans and merges, and answers a task that needs no plan.
         worker: does one step of a plan.
+        orchestrator_extra, worker_extra: further body fields of each one's calls, over those of the endpoint.
+        extra: further body fields of the calls of both, under those.
     """
 
     policy: Literal["fixed"] = "fixed"
     orchestrator: Name
     worker: Name
+    extra: dict[str, Any] = Field(default_factory=dict)
+    orchestrator_extra: dict[str, Any] = Field(default_factory=dict)
+    worker_extra: dict[str, Any] = Field(default_factory=dict)
 
 
 class ClassRule(Section):
@@ -174,10 +194,12 @@ class ClassRule(Section):
     Args:
         quality_floor: least quality lower bound, 0 to 1; None: no floor.
         candidates: model ids to choose from.
+        extra: further body fields of its calls, whichever candidate is chosen; over those of the configuration.
     """
 
     quality_floor: Number | None = Field(default=None, ge=0, le=1)
     candidates: tuple[Name, ...] = Field(min_length=1)
+    extra: dict[str, Any] = Field(default_factory=dict)
 
 
 class ByClassSettings(Section):
@@ -186,10 +208,12 @@ class ByClassSettings(Section):
     Args:
         default_class: the class of a task whose class is unknown.
         classes: rules that replace or extend the built-in ones.
+        extra: further body fields of all its calls, over those of the endpoint.
     """
 
     policy: Literal["by_class"]
     default_class: str = "chat"
+    extra: dict[str, Any] = Field(default_factory=dict)
     classes: dict[str, ClassRule] = Field(default_factory=dict)
 
 
@@ -199,20 +223,41 @@ ConfigurationSettings = Annotated[FixedSettings | ByClassSettings, Field(discrim
 class RetrySettings(Section):
     """How a failed attempt is tried again: `attempts` in all, waits of `base_s`·2ⁿ with full jitter, at most `max_s`.
 
-    A `Retry-After` longer than `retry_after_max_s` is not waited for: the call fails and says so.
+    A `Retry-After` longer than `retry_after_max_s` is not waited for: the call fails and says so. Of an endpoint's
+    requests within `budget_window_s`, `budget_share` of its calls and `budget_floor` more may be retries; those that
+    follow a refusal (429, 503, 529) are paced by the gate and do not count.
     """
 
     attempts: Count = Field(default=4, ge=1, le=20)
     base_s: Seconds = Field(default=0.5, ge=0)
     max_s: Seconds = Field(default=8.0, gt=0)
     retry_after_max_s: Seconds = Field(default=60.0, ge=0)
+    budget_share: Share = Decimal("0.1")
+    budget_floor: Count = Field(default=10, ge=0)
+    budget_window_s: Seconds = Field(default=60.0, gt=0)
 
 
 class SwarmSettings(Section):
-    """Bounds of a plan's execution: steps at once, seconds and output tokens a step, answers merged in one call."""
+    """Bounds of a plan's execution.
+
+    Args:
+        concurrency: steps at once.
+        step_timeout_s: longest time of one step, its waits and tools included, seconds.
+        idle_timeout_s: longest time without a token of the model's answer, seconds; then the step counts as hung.
+            Answers are streamed for that. 0: no such time, and they are not.
+        redispatch: how often hung steps are run again, once all others have ended.
+        redispatch_concurrency_share: share of the concurrency with which that is done, more than 0 to 1.
+        run_timeout_s: longest time of a whole run, seconds; what is not done then is stopped. None: no limit.
+        step_max_output_tokens: limit of a step's answer, tokens.
+        max_steps: most steps of a plan.
+    """
 
     concurrency: Count = Field(default=50, ge=1, le=10_000)
     step_timeout_s: Seconds = Field(default=45.0, gt=0)
+    idle_timeout_s: Seconds = Field(default=15.0, ge=0)
+    redispatch: Count = Field(default=1, ge=0, le=10)
+    redispatch_concurrency_share: Number = Field(default=1 / 3, gt=0, le=1)
+    run_timeout_s: Number | None = Field(default=None, gt=0, le=30 * 86_400)
     step_max_output_tokens: Count = Field(default=2048, ge=1)
     max_steps: Count = Field(default=1000, ge=1)
 
@@ -271,6 +316,13 @@ class Settings(Section):
         price_files: further price files, or folders of them.
         prices: price tables given inline, in the format of a price file.
         fx: exchange rates of the user's own, and how old one may be.
+        gates: how the number of requests in flight follows what an endpoint takes.
+        health: when an endpoint counts as down.
+        alerts: where events are told.
+        budgets: how monthly budgets work on calls.
+        context: how much of what went before a prompt may hold.
+        judge: which answers are judged, and what follows.
+        tools: MCP servers, and which of their tools may be called.
         store_prompts: whether task texts and answers are kept in the ledger for good.
         report_currency: ISO 4217 code that reports show.
         time_zone: IANA name that months and days are cut in.
@@ -287,6 +339,13 @@ class Settings(Section):
     retry: RetrySettings = RetrySettings()
     swarm: SwarmSettings = SwarmSettings()
     fx: FxSettings = FxSettings()
+    gates: GateSettings = GateSettings()
+    health: HealthSettings = HealthSettings()
+    alerts: tuple[AlertSettings, ...] = ()
+    budgets: BudgetsSettings = BudgetsSettings()
+    context: ContextSettings = ContextSettings()
+    judge: JudgeSettings = JudgeSettings()
+    tools: ToolSettings = ToolSettings()
     store_prompts: Switch = False
     report_currency: str = Field(default="USD", pattern=r"^[A-Z]{3}$")
     time_zone: str = "UTC"

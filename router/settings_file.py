@@ -133,10 +133,15 @@ class _Reading:
             yield self.faults.at(("source",), "does not exist")
         yield from self._wrong_presets()
         yield from self._wrong_classes()
+        yield from self._wrong_fallbacks()
         name = self.tables.get("default_configuration")
         known = {**BUILT_IN_CONFIGURATIONS, **dict(_tables_of(self.tables, "configurations"))}
         if isinstance(name, str) and name not in known:
             yield self._unknown(("default_configuration",), name, known)
+        judge = self.tables.get("judge")
+        judging = judge.get("configuration") if isinstance(judge, Mapping) else None
+        if isinstance(judging, str) and judging not in known:
+            yield self._unknown(("judge", "configuration"), judging, known)
 
     def _wrong_presets(self) -> Iterator[Fault]:
         for name, table in _tables_of(self.tables, "endpoints"):
@@ -156,6 +161,18 @@ class _Reading:
                         (*path, "classes", task_class), f"is no class{near_names(task_class, TASK_CLASSES)}"
                     )
 
+    def _wrong_fallbacks(self) -> Iterator[Fault]:
+        endpoints = dict(_tables_of(self.tables, "endpoints"))
+        told: set[str] = set()
+        for name, table in endpoints.items():
+            fallback, path = table.get("fallback"), ("endpoints", name, "fallback")
+            if isinstance(fallback, str) and fallback not in {**endpoints, **ENDPOINT_PRESETS}:
+                yield self._unknown(path, fallback, {**endpoints, **ENDPOINT_PRESETS})
+            circle = _circle(endpoints, name)
+            if circle and not told.intersection(circle):
+                told.update(circle)
+                yield self.faults.at(path, f"leads back to itself: {' → '.join((*circle, name))}")
+
     def _unknown(self, path: KeyPath, name: object, known: Mapping[str, object]) -> Fault:
         return self.faults.at(path, f"is {shown_value(path, name)}, which does not exist{near_names(str(name), known)}")
 
@@ -165,6 +182,18 @@ def _tables_of(tables: Mapping[str, Any], name: str) -> list[tuple[str, Mapping[
     if not isinstance(group, Mapping):
         return []
     return [(key, table) for key, table in group.items() if isinstance(table, Mapping)]
+
+
+def _circle(endpoints: Mapping[str, Mapping[str, Any]], name: str) -> tuple[str, ...]:
+    """Return the endpoints on the way from one by its fallbacks back to itself, or nothing."""
+    way = [name]
+    while isinstance(after := endpoints.get(way[-1], {}).get("fallback"), str):
+        if after == name:
+            return tuple(way)
+        if after in way:
+            return ()
+        way.append(after)
+    return ()
 
 
 def _preset_name(name: str, table: Mapping[str, Any]) -> str | None:
@@ -188,8 +217,20 @@ def _as_set(endpoint: EndpointSettings) -> Tables:
 
 
 def _with_policy(table: object) -> object:
-    names_models = isinstance(table, Mapping) and ("orchestrator" in table or "worker" in table)
-    return {"policy": "fixed", **table} if isinstance(table, Mapping) and names_models else table
+    if not isinstance(table, Mapping):
+        return table
+    named = {"policy": "fixed"} if "orchestrator" in table or "worker" in table else {}
+    return {**named, **_with_plain_extras(table)}
+
+
+def _with_plain_extras(table: Mapping[str, Any]) -> Tables:
+    """Return a configuration whose body fields, those of its classes included, are as JSON has them."""
+    plain = {key: _plain_floats(value) if key.endswith("extra") else value for key, value in table.items()}
+    if isinstance(classes := plain.get("classes"), Mapping):
+        plain["classes"] = {
+            name: _with_plain_extras(rule) if isinstance(rule, Mapping) else rule for name, rule in classes.items()
+        }
+    return plain
 
 
 def _plain_floats(value: object) -> object:

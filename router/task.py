@@ -130,7 +130,8 @@ class Task(BaseModel):
             task = cls(**{**fields, **options})
         except ValidationError as error:
             raise WrongUsage(_first_fault(error), hint="see help(router.Task) for the fields") from None
-        _check_sendable(task)
+        is_checked = isinstance(work, str) and "messages" not in options and _is_sendable(work)
+        _check_sendable(task, _SENT[1:] if is_checked else _SENT)
         return task
 
     @property
@@ -151,15 +152,34 @@ def _messages(work: object) -> tuple[dict[str, Any], ...]:
     raise WrongUsage(f"task: a {shown} is not allowed; a text, a list of messages or a Task is")
 
 
-def _check_sendable(task: Task) -> None:
+_SENT = ("messages", "tools", "extra")
+_write = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
+
+def _is_sendable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _check_sendable(task: Task, names: Sequence[str]) -> None:
     """Refuse what no JSON request can carry: lone surrogates, NaN, objects.
+
+    Args:
+        task: the task.
+        names: fields that are looked at.
 
     Raises:
         WrongUsage: a message, a tool or an extra field holds such a thing.
     """
-    for key, value in (("messages", task.messages), ("tools", task.tools), ("extra", task.extra)):
+    for key in names:
+        value = getattr(task, key)
+        if not value:
+            continue
         try:
-            json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+            _write(value).encode()
         except UnicodeEncodeError:
             message = f"task: {key} holds half of a surrogate pair, which is no character"
             raise WrongUsage(message, hint="decode the text with the encoding it was written in") from None

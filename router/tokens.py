@@ -14,6 +14,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 _WORD_MILLI: Final = (0, 1000, 1000, 1010, 1020, 1050, 1080, 1140, 1180, 1260, 1340, 1500, 1650, 1800, 2050, 2300)
@@ -50,6 +51,7 @@ _KINDS: Final = _classes(
     (_LOWER, b"a"), (_UPPER, b"A"), (_ACCENTED, b"e"), (b"0123456789", b"0"), (_PUNCTUATION, b"."), (b"\n", b"\n"),
     (b" \t", b" "), (_BREAK, _BREAK), other=b"o",
 )  # fmt: skip
+_FEW_WORDS: Final = 100  # more are counted by length first
 _WORDS: Final = _classes((b"aA", b"a"), (b"e", b"e"), other=b" ")
 _NUMBERS: Final = _classes((b"0", b"0"), other=b" ")
 _MARKS: Final = _classes((b".", b"."), other=b" ")
@@ -118,6 +120,9 @@ def estimate_message_tokens(messages: Sequence[Mapping[str, Any]], tools: Iterab
     return total + sum(_TOOL_TOKENS + _json_tokens(tool) for tool in tools)
 
 
+_role_tokens = lru_cache(maxsize=64)(estimate_tokens)  # there are five roles
+
+
 def _as_latin_1(text: str) -> bytes:
     """Return a text of Latin letters as Latin-1, any letter that it does not have as one with an accent."""
     try:
@@ -129,20 +134,28 @@ def _as_latin_1(text: str) -> bytes:
 def _latin_milli(text: bytes) -> int:
     """Return thousandths of a token of a Latin-1 text, in which `_BREAK` stands for what is of another script."""
     kinds = text.translate(_KINDS)
-    runs = len(kinds.translate(_MARKS).split())
-    milli = _PUNCTUATION_MILLI * runs + _MORE_PUNCTUATION_MILLI * (kinds.count(b".") - runs)
-    milli += _SWALLOWED_MILLI * (kinds.count(b".a") + kinds.count(b".A"))
-    milli += _INNER_CAPITAL_MILLI * kinds.count(b"aA") + _DIGIT_AFTER_SPACE_MILLI * kinds.count(b" 0")
-    milli += _NEWLINES_MILLI * len(kinds.translate(_NEWLINES).split())
-    milli += _SPACES_MILLI * len(_SPACE_RUN.findall(kinds)) + _OTHER_LATIN_MILLI * kinds.count(b"o")
-    milli += 1000 * sum(-(-len(digits) // 3) for digits in kinds.translate(_NUMBERS).split())
+    milli = _INNER_CAPITAL_MILLI * kinds.count(b"aA") + _OTHER_LATIN_MILLI * kinds.count(b"o")
+    if b"." in kinds:
+        runs = len(kinds.translate(_MARKS).split())
+        milli += _PUNCTUATION_MILLI * runs + _MORE_PUNCTUATION_MILLI * (kinds.count(b".") - runs)
+        milli += _SWALLOWED_MILLI * (kinds.count(b".a") + kinds.count(b".A"))
+    if b"\n" in kinds:
+        milli += _NEWLINES_MILLI * len(kinds.translate(_NEWLINES).split())
+    if b"  " in kinds:
+        milli += _SPACES_MILLI * len(_SPACE_RUN.findall(kinds))
+    if b"0" in kinds:
+        milli += _DIGIT_AFTER_SPACE_MILLI * kinds.count(b" 0")
+        milli += 1000 * sum(-(-len(digits) // 3) for digits in kinds.translate(_NUMBERS).split())
     words = kinds.translate(_WORDS).split()
     if b"e" in kinds:
         milli += _ACCENTED_LETTER_MILLI * sum(max(0, min(len(word), 15) - 3) for word in words if b"e" in word)
+    if len(words) < _FEW_WORDS:
+        return milli + sum(map(_word_milli, map(len, words)))
     lengths = Counter(map(len, words))
     return milli + sum(count * _word_milli(length) for length, count in lengths.items())
 
 
+@lru_cache(maxsize=1024)
 def _word_milli(length: int) -> int:
     """Return thousandths of a token of one word of that many letters."""
     last = len(_WORD_MILLI) - 1
@@ -163,7 +176,9 @@ def _message_tokens(message: Mapping[str, Any]) -> int:
     """Return the tokens of one message: its role, its content, and whatever else it has (tool calls, a name)."""
     total = _MESSAGE_TOKENS + (_NAME_TOKENS if "name" in message else 0)
     for key, value in message.items():
-        if key == "content" and isinstance(value, list):
+        if key == "role" and isinstance(value, str):
+            total += _role_tokens(value)
+        elif key == "content" and isinstance(value, list):
             total += sum(_part_tokens(part) for part in value)
         else:
             total += estimate_tokens(value) if isinstance(value, str) else _json_tokens(value)

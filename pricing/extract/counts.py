@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pricing.errors import UsageError
-from pricing.usage import BUCKETS, Usage
+from pricing.usage import BUCKETS, COUNTS, Usage
 
 Report = Mapping[str, Any]
 
@@ -20,6 +20,7 @@ MOST_TOKENS = 10**12
 _WRONG = "the provider's report is wrong; the attempt stays unpriced"
 _CONTRADICTS = "the provider's report contradicts itself; the attempt stays unpriced"
 _SHAPE = "the provider's report is not of its documented shape"
+_NOTHING: Report = {}
 
 
 class Counts:
@@ -36,7 +37,7 @@ class Counts:
     __slots__ = ("_found", "place")
 
     def __init__(self, place: str, found: object) -> None:
-        if not isinstance(found, Mapping):
+        if not isinstance(found, dict | Mapping):  # a dict is known at once, any other Mapping takes a while
             message = f"{place}: {shown(found)} is not allowed; an object of counts is"
             raise UsageError(message, hint=_SHAPE)
         self.place = place
@@ -76,7 +77,7 @@ class Counts:
             UsageError: there is something else than an object.
         """
         value = self._found.get(name)
-        return Counts(f"{self.place}.{name}", {} if value is None else value)
+        return Counts(f"{self.place}.{name}", _NOTHING if value is None else value)
 
     def parts(self, name: str) -> tuple[Counts, ...]:
         """Return the objects of a list inside this one; an absent one is empty.
@@ -106,7 +107,10 @@ class Counts:
 
     def is_empty(self, *names: str) -> bool:
         """Return whether none of these is there."""
-        return all(self._found.get(name) is None for name in names)
+        for name in names:  # noqa: SIM110 - of every answer; a generator would take longer than the look
+            if self._found.get(name) is not None:
+                return False
+        return True
 
 
 def shown(value: object) -> str:
@@ -123,10 +127,11 @@ def bounded(usage: Usage) -> Usage:
     Raises:
         UsageError: a bucket holds more.
     """
-    for name in BUCKETS:
-        if getattr(usage, name) > MOST_TOKENS:
-            message = f"usage: {name} is {shown(getattr(usage, name))}; a whole number up to {MOST_TOKENS} is allowed"
-            raise UsageError(message, hint=_WRONG)
+    counts = COUNTS(usage)
+    if max(counts) > MOST_TOKENS:
+        name, count = next(each for each in zip(BUCKETS, counts, strict=True) if each[1] > MOST_TOKENS)
+        message = f"usage: {name} is {shown(count)}; a whole number up to {MOST_TOKENS} is allowed"
+        raise UsageError(message, hint=_WRONG)
     return usage
 
 
@@ -165,10 +170,14 @@ def agreed(name: str, *values: int | None) -> int:
     Raises:
         UsageError: two fields state different counts.
     """
-    stated = {value for value in values if value}
-    if len(stated) > 1:
-        raise contradiction(f"{name} is stated as {' and '.join(str(value) for value in sorted(stated))}")
-    return stated.pop() if stated else 0
+    first = 0
+    for value in values:
+        if value and value != first:
+            if first:
+                stated = sorted({value for value in values if value})
+                raise contradiction(f"{name} is stated as {' and '.join(map(str, stated))}")
+            first = value
+    return first
 
 
 def split_writes(name: str, written: int | None, five: int | None, hour: int | None) -> tuple[int, int]:

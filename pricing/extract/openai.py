@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pricing.extract.counts import Counts, Report, agreed, check_total, contradiction, rest, split_writes
+from pricing.extract.counts import (
+    MOST_TOKENS,
+    Counts,
+    Report,
+    agreed,
+    check_total,
+    contradiction,
+    rest,
+    split_writes,
+)
 from pricing.usage import Usage
 
 _SEARCH_CALL = "web_search_call"
@@ -27,6 +36,9 @@ class _Keys(NamedTuple):
 
 _CHAT = _Keys("prompt_tokens", "completion_tokens", "prompt_tokens_details", "completion_tokens_details")
 _RESPONSES = _Keys("input_tokens", "output_tokens", "input_tokens_details", "output_tokens_details")
+
+
+_ORDINARY = frozenset((*_CHAT, "total_tokens"))
 
 
 class _Stated(NamedTuple):
@@ -55,6 +67,8 @@ def usage_from_openai_chat(payload: Report) -> Usage | None:
         UsageError: parts exceed their whole, the total does not add up, a count is not a whole number of 0 or more, or
             Anthropic's cache counts stand beside a prompt that may or may not include them.
     """
+    if (plain := _plain(payload)) is not None:
+        return plain
     report = Counts("usage", payload)
     if report.is_empty("prompt_tokens", "completion_tokens", "total_tokens"):
         return None
@@ -130,6 +144,40 @@ def usage_from_openai_images(payload: Report) -> Usage | None:
         plain_output_tokens=rest("output_tokens", made, images),
         image_output_tokens=images,
     )
+
+
+def _plain(payload: Report) -> Usage | None:
+    """Return the buckets of a report that has nothing out of the ordinary, as most have; None: read it with care.
+
+    That is: input, output and a total that is their sum; inside them nothing but cached and reasoning tokens.
+    """
+    if type(payload) is not dict or not payload.keys() <= _ORDINARY:
+        return None
+    whole, made, total = payload.get(_CHAT.input), payload.get(_CHAT.output), payload.get("total_tokens")
+    cached = _only(payload.get(_CHAT.input_details), "cached_tokens")
+    reasoning = _only(payload.get(_CHAT.output_details), "reasoning_tokens")
+    if not (type(whole) is type(made) is type(total) is int) or cached is None or reasoning is None:
+        return None
+    if total != whole + made or total > MOST_TOKENS or not 0 <= cached <= whole or not 0 <= reasoning <= made:
+        return None
+    return Usage(whole - cached, cached, plain_output_tokens=made - reasoning, reasoning_tokens=reasoning)
+
+
+def _only(details: object, name: str) -> int | None:
+    """Return the one count of some details, 0 where there is none; None where there is anything else."""
+    if details is None:
+        return 0
+    if type(details) is not dict:
+        return None
+    found = 0
+    for key, value in details.items():
+        if value is not None and type(value) is not int:
+            return None
+        if key == name:
+            found = value or 0
+        elif value:
+            return None
+    return found
 
 
 def _read(report: Counts, keys: _Keys, top: _Stated = _NOWHERE) -> Usage:

@@ -1,5 +1,7 @@
 """The command line: `router`. The composition root: it may import everything, and nothing imports it.
 
+Commands are named in `router.cli.commands` and loaded when they are called.
+
 In: arguments. Out: data on stdout, talk on stderr, an exit code: 0 good, 1 could not, 2 wrong usage, 3 a limit that was
 asked for is crossed. Invariant: no error ends in a traceback, and none shows a secret.
 """
@@ -14,30 +16,7 @@ from io import TextIOWrapper
 
 import typer
 
-from router.cli import (
-    backtest,
-    budget,
-    case,
-    compare,
-    config,
-    demo,
-    diff,
-    explain,
-    export,
-    fleet,
-    fx,
-    import_,
-    ledger,
-    prices,
-    prices_explain,
-    reconcile,
-    report,
-    roi,
-    run,
-    sandbox,
-    whatif,
-)
-from router.cli.month_option import MonthCommand
+from router.cli.commands import LazyGroup
 from router.cli.output import abandon, open_closed_streams, put, say
 
 _COMPLAINT = typer.BadParameter.__mro__[2]
@@ -49,6 +28,7 @@ STOPPED = (INTERRUPTED, 129, 143)
 
 app = typer.Typer(
     name="router",
+    cls=LazyGroup,
     help="Route LLM work to the cheapest models that are good enough, and keep the receipt of every call.",
     no_args_is_help=True,
     add_completion=False,
@@ -56,28 +36,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-app.command("run")(run.run)
-app.command("explain")(explain.explain)
-app.command("report", cls=MonthCommand)(report.report)
-app.command("compare", cls=MonthCommand)(compare.compare)
-app.command("diff", cls=MonthCommand)(diff.diff)
-app.command("whatif", cls=MonthCommand)(whatif.whatif)
-app.command("roi", cls=MonthCommand)(roi.roi)
-app.command("fleet")(fleet.fleet)
-app.add_typer(case.case_app, name="case")
-app.command("backtest")(backtest.backtest)
-app.add_typer(budget.budget_app, name="budget")
-app.command("reconcile")(reconcile.reconcile)
-app.add_typer(import_.import_app, name="import")
-app.add_typer(export.export_app, name="export")
-app.add_typer(ledger.ledger_app, name="ledger")
-app.add_typer(prices.prices_app, name="prices")
-prices.prices_app.command("explain")(prices_explain.explain_cost)
-app.add_typer(fx.fx_app, name="fx")
-app.command("init")(config.init)
-app.add_typer(config.config_app, name="config")
-app.command("sandbox")(sandbox.sandbox)
-app.command("demo")(demo.demo)
 
 
 def _version(wanted: bool) -> None:

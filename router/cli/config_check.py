@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pricing import Catalog, UnknownModel, load_catalog
+from pricing import Catalog, FxTable, UnknownModel, load_catalog
 from pricing.catalog import VENDOR
 from pricing.errors import CatalogError, Fault
 from router.environment import read_text, shown_path
 from router.errors import ConfigError, RouterError
 from router.faults import FileFaults, KeyPath, near_names
+from router.policy import Market
+from router.presets import ENDPOINT_PRESETS
 from router.settings import EndpointSettings, FixedSettings, Settings
 from router.settings_file import load_settings
 
@@ -74,6 +76,31 @@ def unknown_names(settings: Settings, catalog: Catalog, faults: FileFaults) -> I
             lists = near_names(endpoint.price_list, (VENDOR, *catalog.lists))
             path = ("endpoints", name, "price_list")
             yield faults.at(path, f"is {endpoint.price_list!r}, which does not exist{lists}")
+    yield from _useless_fallbacks(settings, catalog, faults)
+
+
+def _useless_fallbacks(settings: Settings, catalog: Catalog, faults: FileFaults) -> Iterator[Fault]:
+    """Yield a fault for each fallback that offers none of what it is to stand in for, as far as that is named."""
+    for name, endpoint in settings.endpoints.items():
+        table = ("endpoints", name)
+        if endpoint.fallback is None and endpoint.fallback_models:
+            yield faults.at((*table, "fallback_models"), "is set, but no fallback is")
+        there = settings.endpoints.get(endpoint.fallback or "")
+        if there is None:
+            continue
+        market = Market(catalog, {name: there}, FxTable(()), datetime.now(UTC))
+        for model, other in endpoint.fallback_models.items():
+            if not _is_offered(market, other):
+                path = (*table, "fallback_models", model)
+                yield faults.at(path, f"is {other!r}, a model that {endpoint.fallback} does not offer")
+        for model in endpoint.models or ():
+            if model not in endpoint.fallback_models and not _is_offered(market, model):
+                words = f"is {endpoint.fallback!r}, which does not offer {model}; name another in fallback_models"
+                yield faults.at((*table, "fallback"), words)
+
+
+def _is_offered(market: Market, model: str) -> bool:
+    return any(offer.endpoint is not None for offer in market.offers(model))
 
 
 def check_endpoints(
@@ -96,7 +123,19 @@ def check_endpoints(
         )
         return tuple(await asyncio.gather(*checks))
 
-    return asyncio.run(all_of_them())
+    return (*asyncio.run(all_of_them()), *_absent_fallbacks(settings))
+
+
+def _absent_fallbacks(settings: Settings) -> Iterator[EndpointCheck]:
+    """Yield what is wrong with each fallback that is a preset whose key is not set."""
+    for name, endpoint in settings.endpoints.items():
+        preset = ENDPOINT_PRESETS.get(endpoint.fallback or "")
+        if preset is not None and endpoint.fallback not in settings.endpoints:
+            variable = preset.key_env
+            hint = f"set {variable} in the environment or in .env"
+            yield EndpointCheck(
+                name, False, f"its fallback {endpoint.fallback} has no key: {variable} is not set", hint
+            )
 
 
 def wanted_models(endpoint: EndpointSettings, catalog: Catalog) -> Mapping[str, frozenset[str]]:
@@ -174,6 +213,8 @@ def _compared(
 def _models_named(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
     for alias, model in settings.aliases.items():
         yield ("aliases", alias), model
+    if settings.judge.model is not None:
+        yield ("judge", "model"), settings.judge.model
     for name, configuration in settings.configurations.items():
         path = ("configurations", name)
         if isinstance(configuration, FixedSettings):

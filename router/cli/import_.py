@@ -219,7 +219,8 @@ def _import_one(
     before = rejects.lines
     name = "database" if "://" in file else Path(file).name
     with Bar(name) as bar:
-        watch = Watch(bar.update, lambda line: rejects.put(name, line))
+        waits = f"{name}: another process is writing to the ledger; waiting for it"
+        watch = Watch(bar.update, lambda line: rejects.put(name, line), lambda: say(waits))
         try:
             result = one(ledger, file, watch)
         except KeyboardInterrupt:

@@ -1,21 +1,22 @@
-"""`router run`: do a task, print the answer on stdout and the receipt on stderr."""
+"""`router run`: do a task, print the answer on stdout, progress and receipt on stderr."""
 
 from __future__ import annotations
 
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from router.client import Router
-    from router.errors import RouterError
+    from router.progress import Watch
     from router.result import Result
     from router.task import Task
 
-LIMIT_CROSSED = 3
 MOST_TOKENS = 10**9
 
 
@@ -56,20 +57,33 @@ def run(
         int | None, typer.Option("--max-output-tokens", min=1, max=MOST_TOKENS, help="Limit, tokens.")
     ] = None,
     json_answer: Annotated[bool, typer.Option("--json-answer", help="The answer must be a JSON object.")] = False,
+    tool: Annotated[
+        list[str] | None,
+        typer.Option("--tool", metavar="SERVER__TOOL", help="It may be called; SERVER__*: all allowed; repeatable."),
+    ] = None,
     tenant: Annotated[str | None, typer.Option("--tenant", help="Who is charged.")] = None,
     tag: Annotated[list[str] | None, typer.Option("--tag", help="A label, name=value; repeatable.")] = None,
+    steps: Annotated[
+        Path | None, typer.Option("--steps", help="Your own plan in place of an orchestrator's: JSON, or JSON lines.")
+    ] = None,
+    merge: Annotated[
+        bool, typer.Option("--merge/--no-merge", help="Merge the steps' answers into one, or print each.")
+    ] = True,
     form: Annotated[RunFormat, typer.Option("--format", help="How the result is printed.")] = RunFormat.TEXT,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no receipt on stderr.")] = False,
 ) -> None:
-    """Do a task: the answer goes to stdout, the receipt to stderr.
+    """Do a task: the answer goes to stdout, progress and receipt to stderr.
 
     Example: router run "Translate to French: good morning" --configuration hybrid --budget 0.50
     """
     from router.cli.output import require_stdout
+    from router.cli.steps_file import steps_of
     from router.cli.stopping import run_until_stopped
     from router.task import Task
 
+    given = None if steps is None else steps_of(steps)
     work = Task.of(
-        text_of(task, file),
+        "Answer every step." if given and task is None and file is None else text_of(task, file),
         configuration=configuration,
         candidates=tuple(model or ()),
         task_class=task_class,
@@ -78,103 +92,33 @@ def run(
         budget_usd=budget,
         max_output_tokens=max_output_tokens,
         json_output=json_answer,
+        mcp_tools=tuple(tool or ()),
         tenant=tenant,
         tags=_tags(tag or []),
+        steps=given or (),
+        merge=merge,
     )
     require_stdout()
-    run_until_stopped(_run(work, form))
+    run_until_stopped(_run(work, form, is_quiet=quiet))
 
 
-async def _run(work: Task, form: RunFormat) -> None:
+async def _run(work: Task, form: RunFormat, *, is_quiet: bool) -> None:
+    from router.cli.run_output import finish
     from router.client import Router
-    from router.errors import RouterError
 
     router = Router()
-    try:
-        async with router:
-            result, has_text = await _done(router, work, is_live=form is RunFormat.TEXT and sys.stdout.isatty())
-    except RouterError as error:
-        named = work.configuration or router.settings.default_configuration
-        _show_paid(error, "candidates" if work.candidates else named)
-        raise
-    _show_result(result, form, has_text=has_text)
+    named = "candidates" if work.candidates else work.configuration or router.settings.default_configuration
+
+    def doing(watch: Watch) -> AsyncGenerator[str | Result, None]:
+        if form is RunFormat.TEXT and sys.stdout.isatty() and work.merge:
+            return router.stream(work, watch=watch)
+        return _whole(router, work, watch)
+
+    await finish(router, doing, named, is_json=form is RunFormat.JSON, is_quiet=is_quiet)
 
 
-async def _done(router: Router, work: Task, *, is_live: bool) -> tuple[Result, bool]:
-    """Return the result, and whether its text has been printed as it came."""
-    from router.cli.output import put
-    from router.result import Result
-
-    wrote = False
-    result: Result | None = None
-    async for event in router.stream(work) if is_live else _whole(router, work):
-        if isinstance(event, Result):
-            result = event
-        else:
-            put(event)
-            wrote = True
-    if result is None:  # pragma: no cover — a run that does not raise ends in a Result
-        raise AssertionError("a run ended without a result")
-    return result, wrote
-
-
-def _show_result(result: Result, form: RunFormat, *, has_text: bool) -> None:
-    """Print the answer and its receipt; where the answer cannot be printed, the receipt of what was paid still is."""
-    import json
-
-    from router.cli.output import put
-    from router.cli.show import print_page, result_page
-    from router.errors import RouterError
-
-    is_json = form is RunFormat.JSON
-    try:
-        if is_json:
-            put(json.dumps(as_json(result), ensure_ascii=False, indent=2) + "\n", is_json=True)
-        else:
-            put("\n" if has_text else result.text + "\n")
-    except RouterError:
-        is_json = False
-        raise
-    finally:
-        if not is_json:
-            print_page(result_page(result), is_talk=True)
-
-
-def _show_paid(error: RouterError, configuration: str) -> None:
-    """Print the receipt of the calls that a failed run has made."""
-    from router.cli.show import print_page, receipt_page
-    from router.result import CallReceipt
-
-    calls = [call for call in error.calls if isinstance(call, CallReceipt)]
-    if error.run_id is not None and any(call.attempts for call in calls):
-        status = "stopped" if error.exit_code == LIMIT_CROSSED else "failed"
-        print_page(receipt_page(calls, error.run_id, configuration, status), is_talk=True)
-
-
-async def _whole(router: Any, work: Task) -> Any:
-    yield await router.route(work)
-
-
-def as_json(result: Result) -> dict[str, Any]:
-    """Return a result as JSON values: counts as numbers, money as decimal strings."""
-    from dataclasses import asdict
-    from decimal import Decimal
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, Decimal):
-            return format(value.normalize(), "f") if value else "0"
-        if isinstance(value, dict):
-            return {key: plain(each) for key, each in value.items()}
-        if isinstance(value, list | tuple):
-            return [plain(each) for each in value]
-        return value
-
-    whole = asdict(result)
-    for sums in (whole["cost"], *whole["calls"]):
-        for key in ("list_cost", "settled_cost"):
-            sums[key] = dict(sums[key])
-    shaped: dict[str, Any] = plain(whole)
-    return shaped
+async def _whole(router: Router, work: Task, watch: Watch) -> AsyncGenerator[str | Result, None]:
+    yield await router.route(work, watch=watch)
 
 
 def text_of(task: str | None, file: Path | None) -> str:

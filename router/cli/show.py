@@ -85,7 +85,7 @@ def receipt_page(
     notes = [Note("warning", warning) for warning in warnings]
     notes += [Note("warning", f"{call.step_id or call.role}: {call.error}") for call in calls if call.error]
     if replayed:
-        notes.append(Note("note", "the answer was on record under its run key; nothing was called or paid"))
+        notes.append(Note("note", "the answer was on record; nothing was called or paid"))
     cost = cost_of(calls)
     footer = (
         Fact("run_id", "run", run_id),

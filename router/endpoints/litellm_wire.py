@@ -113,10 +113,11 @@ class LitellmEndpoint:
         answer, first_token_s = StreamedAnswer(), None
         try:
             while (chunk := await self._next(chunks, sender)) is not None:
+                size = answer.size
                 text = reading(sender, partial(_take, answer, chunk, chunks))
                 if first_token_s is None and answer.has_tokens:
                     first_token_s = perf_counter()
-                if text:
+                if answer.size > size:
                     yield TextDelta(text)
             _refuse_cut(chunks, sender)
             latency_us = int((perf_counter() - started_s) * 1_000_000)

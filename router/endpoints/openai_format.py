@@ -133,6 +133,11 @@ class StreamedAnswer:
         self.has_chunks = False
         self.has_tokens = False
 
+    @property
+    def size(self) -> int:
+        """How much has come, in characters, text or not (reasoning, tool calls): it grows with every token."""
+        return self._kept
+
     def take(self, chunk: Json, raw: bytes) -> str:
         """Take one chunk, and return the text it adds; `raw` is the chunk as it came.
 
@@ -281,7 +286,8 @@ def name_of(value: object) -> str | None:
     """Return a name as text that is safe to show and to store; None for null, "" and whatever is not a name."""
     if not value or not isinstance(value, str | int):
         return None
-    return "".join(sign if sign.isprintable() else "?" for sign in str(value)[:MOST_NAME_CHARACTERS])
+    name = str(value)[:MOST_NAME_CHARACTERS]
+    return name if name.isprintable() else "".join(sign if sign.isprintable() else "?" for sign in name)
 
 
 def _reported_cost(usage: Json | None, raw: bytes) -> Decimal | None:

@@ -117,10 +117,11 @@ class OpenAIEndpoint:
             answer = StreamedAnswer()
             first_token_s = None
             async for event in self._events(response, outgoing.sender, watch):
+                size = answer.size
                 text = reading(outgoing.sender, partial(_take, answer, outgoing.sender, event))
                 if first_token_s is None and answer.has_tokens:
                     first_token_s = perf_counter()
-                if text:
+                if answer.size > size:
                     yield TextDelta(text)
             ended_s = perf_counter()
             if not answer.has_chunks:
@@ -194,7 +195,8 @@ class OpenAIEndpoint:
                 try:
                     raw = await read_bounded(response, _most_bytes(response))
                 finally:
-                    response.close()
+                    if not response.closed:  # a body read to its end has closed it, and another close takes its time
+                        response.close()
         except Exception as error:  # noqa: BLE001 - whatever breaks an exchange has one outcome
             failure = broken(outgoing.sender, error, watch)
         else:

@@ -17,6 +17,7 @@ from pricing.usage import Usage
 ERROR_KINDS = (
     "refused",  # no connection: unknown host, refused, TLS; nothing was sent
     "connect_timeout",  # no connection in time; nothing was sent
+    "idle",  # a stream in which no token came for longer than the caller waits; possibly billed
     "timeout",  # no answer, or no next chunk, in time; possibly billed
     "dropped",  # the connection broke after the request was sent; possibly billed
     "cut",  # a stream ended without its end marker; possibly billed
@@ -102,7 +103,7 @@ class WireResponse:
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """A piece of streamed text."""
+    """A piece of streamed text; an empty one is a sign of life: a token without any (reasoning, a tool call)."""
 
     text: str
 

@@ -99,7 +99,7 @@ class Transport:
     """
 
     def __init__(self, url: URL, concurrency: int, keepalive_s: float) -> None:
-        self._proxy = _proxy(url)
+        self._proxy = proxy_of(url)
         self._concurrency, self._keepalive_s = concurrency, keepalive_s
         self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -160,7 +160,7 @@ class Transport:
             self._abandon()
 
 
-def _proxy(url: URL) -> str | None:
+def proxy_of(url: URL) -> str | None:
     """Return the proxy that the environment names for a server; never one for this machine itself."""
     host = url.host or ""
     if host in ("localhost", "::1") or host.startswith("127.") or urllib.request.proxy_bypass(host):

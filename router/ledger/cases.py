@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from router.ledger.records import CaseRow
+from router.ledger.budget_records import CaseRow
 from router.ledger.rows import storable_text
 from router.ledger.statements import insert_if_absent
 from router.ledger.tables import cases

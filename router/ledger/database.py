@@ -19,6 +19,7 @@ from sqlalchemy import exc
 
 from router.errors import LedgerError
 
+BEGIN_WRITING = "BEGIN IMMEDIATE"
 _BUSY_TIMEOUT_S = 30
 _DRIVERS = {
     "sqlite": "sqlite+pysqlite",
@@ -150,7 +151,7 @@ def refuse_foreign(connection: sa.Connection) -> None:
 
 def for_writing(engine: sa.Engine) -> sa.Engine:
     """Return the same engine with transactions that take SQLite's write lock when they begin."""
-    return engine.execution_options(router_begin="BEGIN IMMEDIATE")
+    return engine.execution_options(router_begin=BEGIN_WRITING)
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
@@ -160,7 +161,8 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:
-    connection.exec_driver_sql(connection.get_execution_options().get("router_begin", "BEGIN"))
+    driver: Any = connection.connection.driver_connection  # each transaction begins here, and SQLAlchemy takes its time
+    driver.execute(connection.get_execution_options().get("router_begin", "BEGIN"))
 
 
 def use_wal(engine: sa.Engine) -> None:
@@ -208,7 +210,9 @@ def as_ledger_error(error: BaseException, engine: sa.Engine, doing: str) -> Ledg
     """Return the one-line error for what a database raised; the statement and its values are left out."""
     cause: Any = getattr(error, "orig", None) or error
     reason, hint = _explained(cause)
-    return LedgerError(f"database {shown(engine.url)}: cannot {doing}: {reason}", hint=hint)
+    made = LedgerError(f"database {shown(engine.url)}: cannot {doing}: {reason}", hint=hint)
+    made.__cause__ = error  # `is_read_only` and `is_locked` look at it
+    return made
 
 
 def _explained(cause: BaseException) -> tuple[str, str | None]:
@@ -236,10 +240,17 @@ def _postgres_hint(reason: str, state: str) -> str | None:
 
 
 def is_of_database(error: BaseException) -> bool:
-    """Return whether a failure is the database's or its disk's, and not the fault of what was written."""
+    """Return whether a failure is the database's or its disk's, and not the fault of what was written.
+
+    Args:
+        error: SQLAlchemy's, or the driver's own.
+    """
     if isinstance(error, exc.DBAPIError) and error.connection_invalidated:
         return True
-    return isinstance(error, (exc.OperationalError, exc.InternalError, exc.TimeoutError, sqlite3.OperationalError))
+    if isinstance(error, (exc.OperationalError, exc.InternalError, exc.TimeoutError, sqlite3.OperationalError)):
+        return True
+    state = getattr(error, "sqlstate", "")  # of psycopg's own errors; those of class 22 and 23 are about the values
+    return hasattr(error, "pgconn") and not str(state or "").startswith(("22", "23"))
 
 
 def is_read_only(error: BaseException) -> bool:
@@ -253,6 +264,16 @@ def is_read_only(error: BaseException) -> bool:
     return is_readonly_file or getattr(cause, "sqlstate", None) in {"25006", "42501"}
 
 
+def is_locked(error: BaseException) -> bool:
+    """Return whether a failure is that another process kept a SQLite file locked.
+
+    Args:
+        error: as for `is_read_only`.
+    """
+    cause: Any = getattr(error.__cause__ or error, "orig", None) or error.__cause__ or error
+    return str(getattr(cause, "sqlite_errorname", "")).startswith("SQLITE_BUSY")
+
+
 def is_passing(error: BaseException) -> bool:
     """Return whether PostgreSQL ended a transaction for another one's sake, so that it may succeed the next time."""
-    return getattr(getattr(error, "orig", None), "sqlstate", None) in {"40001", "40P01"}
+    return getattr(getattr(error, "orig", None) or error, "sqlstate", None) in {"40001", "40P01"}

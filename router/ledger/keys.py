@@ -15,8 +15,12 @@ import uuid
 # Namespace of our name-based ids; drawn at random once, never to change: an import made twice must give the same ids.
 _NAMESPACE = uuid.UUID("8c2f2f0e-6f0b-4d53-9b5e-3f5d2a1c7e64")
 _MASK_74 = (1 << 74) - 1
+_RANDOM_BYTES = 10
+_DRAWN = 256  # at once: asking the system costs more than the rest of an id
 _lock = threading.Lock()
 _last = 0
+_random = b""
+_used = 0
 
 
 def new_id() -> str:
@@ -24,14 +28,26 @@ def new_id() -> str:
 
     Within a process each is greater than the one before (section 6.2, method 2: the random part is counted on).
     """
-    global _last  # noqa: PLW0603 - the one before is what "monotonic" is measured against
-    fresh = time.time_ns() // 1_000_000 << 74 | int.from_bytes(os.urandom(10), "big") & _MASK_74
+    global _last, _random, _used  # noqa: PLW0603 - the one before is what "monotonic" is measured against
     with _lock:
-        _last = max(fresh, _last + 1)
-        value = _last
+        if _used == len(_random):
+            _random, _used = os.urandom(_RANDOM_BYTES * _DRAWN), 0
+        drawn = int.from_bytes(_random[_used : _used + _RANDOM_BYTES], "big") & _MASK_74
+        _used += _RANDOM_BYTES
+        _last = value = max(time.time_ns() // 1_000_000 << 74 | drawn, _last + 1)
     milliseconds, random_bits = value >> 74, value & _MASK_74
     bits = milliseconds << 80 | 7 << 76 | (random_bits >> 62) << 64 | 2 << 62 | random_bits & ((1 << 62) - 1)
-    return str(uuid.UUID(int=bits))
+    text = f"{bits:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def _forget() -> None:
+    """A forked child draws numbers of its own: with those of its parent it would make the same ids."""
+    global _random, _used, _lock
+    _random, _used, _lock = b"", 0, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 def named_id(*parts: str | int) -> str:

@@ -14,9 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from router.ledger.rows import QUARTER_HOUR_US, Kind
-from router.ledger.tables import attempts, runs
 
-_IDS_AT_ONCE = 500  # SQLite takes at most 32,766 bound values, and 999 before version 3.32
 _MARK = {
     "sqlite": "INSERT INTO rollup_marks (quarter_hour) SELECT ? "
     "WHERE NOT EXISTS (SELECT 1 FROM rollup_marks WHERE quarter_hour = ?)",
@@ -89,7 +87,7 @@ def _note_attempt(connection: sa.Connection, row: dict[str, Any]) -> None:
 
 
 def _noted(
-    connection: sa.Connection, ids: Sequence[str], look_up: Callable[[sa.Connection, Sequence[str]], set[int]]
+    connection: sa.Connection, ids: Sequence[str], look_up: Callable[[sa.Connection, Iterable[str]], set[int]]
 ) -> set[int]:
     """Return the quarter hours of what has ended, looking up those that were not kept in mind."""
     notes = _notes(connection)
@@ -99,35 +97,42 @@ def _noted(
     return quarter_hours | look_up(connection, unknown) if unknown else quarter_hours
 
 
-def starts_of_runs(connection: sa.Connection, ids: Sequence[str]) -> set[int]:
+def starts_of_runs(connection: sa.Connection, ids: Iterable[str]) -> set[int]:
     """Return the quarter hours in which some runs started.
 
     Args:
         connection: in the transaction.
         ids: of the runs.
     """
-    found: set[int] = set()
-    for first in range(0, len(ids), _IDS_AT_ONCE):
-        some = _among(runs.c.run_id, ids[first : first + _IDS_AT_ONCE])
-        found.update(start_us // QUARTER_HOUR_US for start_us in connection.execute(_RUNS.where(some)).scalars())
-    return found
+    return {start_us // QUARTER_HOUR_US for (start_us,) in _looked_up(connection, _RUN, ids)}
 
 
-def _starts_of_attempts(connection: sa.Connection, ids: Sequence[str]) -> set[int]:
+def _starts_of_attempts(connection: sa.Connection, ids: Iterable[str]) -> set[int]:
     """Return the quarter hours of attempts, which their end does not say, and those of their runs, which cost more."""
     found: set[int] = set()
-    for first in range(0, len(ids), _IDS_AT_ONCE):
-        some = _among(attempts.c.attempt_id, ids[first : first + _IDS_AT_ONCE])
-        for quarter_hour, run_start_us in connection.execute(_ATTEMPTS.where(some)):
-            found.add(quarter_hour)
-            if run_start_us is not None:
-                found.add(run_start_us // QUARTER_HOUR_US)
+    for quarter_hour, run_start_us in _looked_up(connection, _ATTEMPT, ids):
+        found.add(quarter_hour)
+        if run_start_us is not None:
+            found.add(run_start_us // QUARTER_HOUR_US)
     return found
 
 
-_RUNS = sa.select(runs.c.started_us)
-_ATTEMPTS = sa.select(attempts.c.quarter_hour, runs.c.started_us).select_from(attempts.outerjoin(runs))
+def _looked_up(connection: sa.Connection, query: str, ids: Iterable[str]) -> list[Sequence[Any]]:
+    """Return the rows of some ids; those that are not there have none."""
+    dialect = connection.dialect.name
+    cursor: Any = connection.connection.cursor()
+    text = query.format(_ID[dialect])
+    found: list[Sequence[Any]] = []
+    for each in ids:
+        cursor.execute(text, (each,))
+        found += cursor.fetchall()
+    cursor.close()
+    return found
 
 
-def _among(key: sa.Column[str], ids: Sequence[str]) -> sa.ColumnElement[bool]:
-    return key == ids[0] if len(ids) == 1 else key.in_(ids)
+_ID = {"sqlite": "replace(?, '-', '')", "postgresql": "%s::uuid"}
+_RUN = "SELECT started_us FROM runs WHERE run_id = {}"
+_ATTEMPT = (
+    "SELECT attempts.quarter_hour, runs.started_us FROM attempts LEFT JOIN runs ON runs.run_id = attempts.run_id "
+    "WHERE attempts.attempt_id = {}"
+)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
+from decimal import Decimal
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,15 +19,18 @@ import sqlalchemy as sa
 from pricing.fx import FxRate
 from pricing.prices import PriceSet, price_set_from_json
 from pricing.terms import Terms, terms_from_json
+from router.ledger.budget_records import BudgetRow, CaseRow
+from router.ledger.budget_use import read_use
 from router.ledger.budgets import read_budgets
 from router.ledger.cases import read_cases
 from router.ledger.database import database_errors
 from router.ledger.groups import DearRun, LatencyGroup, RunGroup, UsageGroup
 from router.ledger.leases import find_answer
 from router.ledger.readback import attempt_row, fx_rate, run_row, step_row
-from router.ledger.records import Answer, AttemptRow, BudgetRow, CaseRow, RunRow, StepRow
+from router.ledger.records import Answer, AttemptRow, RunRow, StepRow
 from router.ledger.rollup_tables import attempts_rollup
 from router.ledger.rows import QUARTER_HOUR_US, storable_text
+from router.ledger.stage_times import read_stage_times
 from router.ledger.tables import (
     attempt_terms,
     attempts,
@@ -38,6 +42,7 @@ from router.ledger.tables import (
     terms,
     usage_buckets,
 )
+from router.ledger.tool_calls import ToolCallRow, read_tool_calls
 
 if TYPE_CHECKING:
     from router.ledger.cube import LatencyCube, UsageCube
@@ -160,6 +165,11 @@ class Reader:
         """
         return self._rollups.latencies(spans, _kept_apart(times), measure)
 
+    def stage_times(self, start_us: int, end_us: int) -> Mapping[str, tuple[int, ...]]:
+        """Return the times of a span's answered attempts of our own by stage; see `read_stage_times`."""
+        with database_errors(self._engine, "read"), self._engine.connect() as connection:
+            return read_stage_times(connection, start_us, end_us)
+
     def run_groups(self, start_us: int, end_us: int, by: Sequence[str] = ()) -> tuple[RunGroup, ...]:
         """Return how many runs that started in a span there are, for each combination that occurs.
 
@@ -269,6 +279,11 @@ class Reader:
         query = sa.select(plan_steps).where(plan_steps.c.run_id == run_id).order_by(plan_steps.c.position)
         return tuple(step_row(row) for row in self._mappings(query))
 
+    def tool_calls(self, run_id: str) -> tuple[ToolCallRow, ...]:
+        """Return a run's tool calls, oldest first."""
+        with database_errors(self._engine, "read"), self._engine.connect() as connection:
+            return read_tool_calls(connection, run_id)
+
     def price_sets(self, ids: Iterable[str]) -> Mapping[str, PriceSet]:
         """Return the price sets of these ids that the ledger has, by id.
 
@@ -323,6 +338,15 @@ class Reader:
         """Return every monthly budget by scope and name."""
         with database_errors(self._engine, "read"), self._engine.connect() as connection:
             return read_budgets(connection)
+
+    def budgets_in_use(self, month_start_us: int) -> tuple[tuple[BudgetRow, ...], Mapping[tuple[str, str], Decimal]]:
+        """Return the budgets, and what is used and held of each in a month, in its currency, by scope and name.
+
+        Args:
+            month_start_us: the month's start, microseconds since 1970 UTC.
+        """
+        with database_errors(self._engine, "read"), self._engine.connect() as connection:
+            return read_budgets(connection), read_use(connection, month_start_us)
 
     def cases(self) -> tuple[CaseRow, ...]:
         """Return every frozen business case, the oldest first."""

@@ -21,9 +21,8 @@ StepStatus = Literal["waiting", "running", "succeeded", "failed", "timed_out"]
 CostStatusName = Literal["exact", "estimated", "partial", "unknown"]
 Origin = Literal["routed", "imported"]
 AS_RECORDED = "as recorded"
-BudgetScope = Literal["all", "tenant", "class", "model"]
-BudgetMode = Literal["soft", "hard"]
-ToolCallStatus = Literal["started", "succeeded", "failed", "timed_out", "stopped", "refused"]
+ANSWER_KEPT_US = 24 * 3600 * 1_000_000
+"""How long answers, and the task of a run, are kept for a resume after the run's end, microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,58 +231,6 @@ class RunRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCallStarted:
-    """A tool about to be called for a model.
-
-    Args:
-        tool_call_id: our UUIDv7, as text.
-        run_id: its run.
-        call_key: key of the model's call that asked for it.
-        position: which of that answer's tool calls, from 0.
-        server, tool: the MCP server's name here and the tool's own.
-        started_us: instant, microseconds since 1970 UTC.
-        argument_bytes: size of the arguments as the model wrote them.
-        step_id: its plan step, or None.
-        number: 1, or 2 where it was tried again.
-        queue_us: time it waited for its server before, microseconds.
-    """
-
-    tool_call_id: str
-    run_id: str
-    call_key: str
-    position: int
-    server: str
-    tool: str
-    started_us: int
-    argument_bytes: int
-    step_id: str | None = None
-    number: int = 1
-    queue_us: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCallEnded:
-    """How a tool call ended: its one update.
-
-    Args:
-        tool_call_id: the started row.
-        status: succeeded, failed (the tool's own error, or the server's), timed_out, stopped (the caller left) or
-            refused (not allowed, or not as it was approved).
-        latency_us: from start to end, microseconds.
-        result_bytes: size of the result before it was cut; None: there was none.
-        is_raw: whether the result went on as raw text, since it is not the JSON it should be.
-        error: one line, or None.
-    """
-
-    tool_call_id: str
-    status: ToolCallStatus
-    latency_us: int
-    result_bytes: int | None = None
-    is_raw: bool = False
-    error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Outcome:
     """What an answer was judged to be worth.
 
@@ -388,40 +335,6 @@ class UsageBucket:
     task_class: str | None = None
     tenant: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict, hash=False)
-
-
-@dataclass(frozen=True, slots=True)
-class BudgetRow:
-    """A monthly budget.
-
-    Args:
-        scope: what it limits: everything, or one tenant, task class or model.
-        name: which; empty for `all`.
-        amount: of a month, more than 0.
-        set_us: when it was set, microseconds since 1970 UTC.
-        mode: "hard": a call that could cross it is not sent; "soft": crossing it is said.
-    """
-
-    scope: BudgetScope
-    name: str
-    amount: Amount
-    set_us: int
-    mode: BudgetMode = "soft"
-
-
-@dataclass(frozen=True, slots=True)
-class CaseRow:
-    """A frozen business case: its document is JSON text that `reports` writes and reads.
-
-    Args:
-        name: unique.
-        frozen_us: when, microseconds since 1970 UTC.
-        document: JSON text.
-    """
-
-    name: str
-    frozen_us: int
-    document: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from decimal import Decimal
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pricing.prices import PriceSet
@@ -16,11 +19,13 @@ from router.ledger.records import Answer, AttemptRow, RunStarted
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-    from router.ledger.leases import ClaimResult
+    from router.ledger.budget_records import BudgetRow, BudgetScope, CaseRow
+    from router.ledger.leases import CancelKind, ClaimResult
     from router.ledger.prune import Pruned
     from router.ledger.reader import Reader
-    from router.ledger.records import BudgetRow, BudgetScope, CaseRow
     from router.ledger.rows import Record
+    from router.ledger.run_reader import RunReader
+    from router.ledger.tool_calls import ToolCallRow
     from router.ledger.verify import Progress, Verification
 
 T = TypeVar("T")
@@ -56,6 +61,13 @@ class Ledger:
     def reader(self) -> Reader:
         """Everything that reports read; its calls block, so an event loop calls them in a thread."""
         return self._reader
+
+    @cached_property
+    def run_reader(self) -> RunReader:
+        """What is read of single runs; its calls block, as those of `reader` do."""
+        from router.ledger.run_reader import RunReader
+
+        return RunReader(self._engine)
 
     async def write(self, *records: Record) -> None:
         """Write records in one transaction; return after its COMMIT.
@@ -115,8 +127,11 @@ class Ledger:
         Raises:
             LedgerError: the database cannot be written. What else the job raises of `RouterError` comes as it is.
         """
-        result: T = self._writer.submit(job=job).result()
-        return result
+        return self.begin(job).result()
+
+    def begin(self, job: Callable[[sa.Connection], T]) -> Future[T]:
+        """Queue a job as for `transact`, and return its future. For threads."""
+        return self._writer.submit(job=job)
 
     async def claim_run(self, run: RunStarted, dead_owner: str | None = None) -> ClaimResult:
         """Start a run, or learn what there is under its run key.
@@ -134,12 +149,27 @@ class Ledger:
         result: ClaimResult = await self._writer.submit_async(job=lambda connection: claim(connection, run, dead_owner))
         return result
 
-    async def renew_lease(self, run_id: str, owner: str, lease_until_us: int) -> bool:
-        """Prolong the lease of a run; False: it has ended or was taken over, and its owner must stop.
+    async def take_run(
+        self, run_id: str, owner: str, now_us: int, lease_until_us: int, dead_owner: str | None = None
+    ) -> ClaimResult | None:
+        """Take over a run by its id where nobody works on it; see `router.ledger.leases.take`. None: there is none.
+
+        Raises:
+            LedgerError: the database cannot be written.
+        """
+        from router.ledger.leases import take
+
+        result: ClaimResult | None = await self._writer.submit_async(
+            job=lambda connection: take(connection, run_id, owner, now_us, lease_until_us, dead_owner)
+        )
+        return result
+
+    async def renew_leases(self, run_ids: Sequence[str], owner: str, lease_until_us: int) -> frozenset[str]:
+        """Prolong the leases of runs; return those that are still the owner's: it must stop what it does for others.
 
         Args:
-            run_id: the run.
-            owner: who holds it.
+            run_ids: the runs.
+            owner: who holds them.
             lease_until_us: until when, microseconds since 1970 UTC.
 
         Raises:
@@ -147,8 +177,25 @@ class Ledger:
         """
         from router.ledger.leases import renew
 
-        renewed = await self._writer.submit_async(job=lambda conn: renew(conn, run_id, owner, lease_until_us))
-        return bool(renewed)
+        renewed: frozenset[str] = await self._writer.submit_async(
+            job=lambda connection: renew(connection, run_ids, owner, lease_until_us)
+        )
+        return renewed
+
+    def cancel_run(self, run_id: str, now_us: int, dead_owner: str | None = None) -> CancelKind:
+        """Ask a run's owner to stop, or end the run where its owner is gone; see `router.ledger.leases.cancel`.
+
+        For threads.
+
+        Raises:
+            LedgerError: the database cannot be written.
+        """
+        from router.ledger.leases import cancel
+
+        kind: CancelKind = self._writer.submit(
+            job=lambda connection: cancel(connection, run_id, now_us, dead_owner)
+        ).result()
+        return kind
 
     async def find_answer(self, call_key: str) -> Answer | None:
         """Return the answer kept under a call key (`run:<run_id>` for a run's final one), or None."""
@@ -157,6 +204,10 @@ class Ledger:
     async def last_number(self, call_key: str) -> int:
         """Return the number of a call's last attempt, 0 for none; a resumed call goes on from it."""
         return await asyncio.to_thread(self._reader.last_number, call_key)
+
+    async def tool_calls(self, run_id: str) -> tuple[ToolCallRow, ...]:
+        """Return a run's tool calls, oldest first; one without an end was under way when its process died."""
+        return await asyncio.to_thread(self._reader.tool_calls, run_id)
 
     async def in_flight(self, run_id: str) -> tuple[AttemptRow, ...]:
         """Return a run's attempts that were started and never completed: after a kill, possibly billed."""
@@ -212,7 +263,7 @@ class Ledger:
         return prune(self._engine, before_us // DAY_US, now_us, progress)
 
     async def prune(self, now_us: int) -> int:
-        """Delete answers whose time is over, unless their run is going on; return how many.
+        """Delete the answers and tasks of runs that ended long enough ago; return how many answers.
 
         Args:
             now_us: the instant, microseconds since 1970 UTC.
@@ -243,6 +294,24 @@ class Ledger:
         from router.ledger.budgets import remove_budget
 
         return bool(self._writer.submit(job=lambda connection: remove_budget(connection, scope, name)).result())
+
+    def count_budget(
+        self, budget: BudgetRow, month: tuple[int, int], convert: Callable[[Decimal, str], Decimal]
+    ) -> None:
+        """Begin the count of a budget's month with what is on record, unless it has begun. For threads.
+
+        Args:
+            budget: the budget.
+            month: its start and end, microseconds since 1970 UTC, half-open.
+            convert: turns an amount of another currency into the budget's.
+
+        Raises:
+            FxError: `convert` cannot.
+            LedgerError: the database cannot be read or written.
+        """
+        from router.ledger.budget_use import count_use
+
+        self._writer.submit(job=lambda connection: count_use(connection, budget, month, convert)).result()
 
     def freeze_case(self, case: CaseRow) -> bool:
         """Put a business case on record for good; return whether it is new. One of the same name stays as it is.

@@ -18,7 +18,7 @@ from typing import get_args
 import sqlalchemy as sa
 
 from pricing.usage import BUCKETS
-from router.ledger import records, rollup_tables
+from router.ledger import budget_records, records, rollup_tables, tool_records
 from router.ledger.columns import count_column, currency_with, id_column, metadata, money_columns, one_of, text_column
 from router.task import Role
 
@@ -255,8 +255,8 @@ budgets = sa.Table(
     text_column("amount", nullable=False),
     count_column("set_us", nullable=False),
     text_column("mode", nullable=False, server_default="soft"),
-    one_of("scope", get_args(records.BudgetScope)),
-    one_of("mode", get_args(records.BudgetMode)),
+    one_of("scope", get_args(budget_records.BudgetScope)),
+    one_of("mode", get_args(budget_records.BudgetMode)),
 )
 
 # What a month's calls hold and have used of the budgets that stop, kept in the transactions of the calls themselves.
@@ -267,7 +267,7 @@ budget_use = sa.Table(
     text_column("name", primary_key=True),
     count_column("month_start_us", primary_key=True, autoincrement=False),
     sa.Column("currency", sa.String(3), nullable=False),
-    count_column("used_micro", nullable=False),
+    count_column("used_nano", nullable=False),
 )
 
 tool_calls = sa.Table(
@@ -289,7 +289,7 @@ tool_calls = sa.Table(
     count_column("result_bytes"),
     sa.Column("is_raw", sa.Boolean(), nullable=False),
     text_column("error"),
-    one_of("status", get_args(records.ToolCallStatus)),
+    one_of("status", get_args(tool_records.ToolCallStatus)),
     sa.UniqueConstraint("call_key", "position", "number"),
     sa.Index(None, "run_id"),
     sa.Index(None, "started_us"),

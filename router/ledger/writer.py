@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -21,9 +22,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from router.errors import LedgerError, RouterError
-from router.ledger.database import as_ledger_error, is_of_database, is_passing
+from router.ledger.database import BEGIN_WRITING, as_ledger_error, is_of_database, is_passing
 from router.ledger.rows import Row
-from router.ledger.statements import execute_rows
+from router.ledger.statements import execute_rows, is_plain
 
 _TRIES = 5  # of a transaction that met another one's locks
 _MOST_UNITS = 1000  # in one transaction: bounds how long the first of them waits
@@ -54,6 +55,9 @@ class Writer:
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
+        # A file is not lost as a server is: its connection is held from one transaction to the next.
+        self._keeps = engine.dialect.name == "sqlite"
+        self._connection: sa.Connection | None = None
         self._queue: SimpleQueue[_Unit | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -111,6 +115,7 @@ class Writer:
         while not last:
             units, last = self._drained()
             _settle(self._outcomes(units))
+        self._disconnect()
 
     def _drained(self) -> tuple[list[_Unit], bool]:
         """Wait for a unit, then take what else is there; whether the end of the queue was among it."""
@@ -139,7 +144,7 @@ class Writer:
     def _together(self, units: list[_Unit]) -> list[_Outcome]:
         try:
             rows = [row for unit in units for row in unit.rows]
-            self._transact(lambda connection: execute_rows(connection, rows), _TRIES)
+            self._transact(lambda connection: execute_rows(connection, rows), _TRIES, is_plain=is_plain(rows))
         except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must hear of it
             if is_of_database(error):
                 failure = as_ledger_error(error, self._engine, "write")
@@ -148,24 +153,73 @@ class Writer:
         return [(unit, None, None) for unit in units]
 
     def _alone(self, unit: _Unit) -> _Outcome:
-        job = unit.job or (lambda connection: execute_rows(connection, unit.rows))
         try:
-            return unit, self._transact(job, 1 if unit.job else _TRIES), None
+            if unit.job is not None:
+                return unit, self._transact(unit.job, 1), None
+            job: Job = lambda connection: execute_rows(connection, unit.rows)  # noqa: E731 - it is used once
+            return unit, self._transact(job, _TRIES, is_plain=is_plain(unit.rows)), None
         except RouterError as error:
             return unit, None, error
         except Exception as error:  # noqa: BLE001 - as above
             return unit, None, as_ledger_error(error, self._engine, "write")
 
-    def _transact(self, job: Job, tries: int) -> Any:
-        """Run a job in a transaction; rows are tried again where the database ended it for another one's sake."""
+    def _transact(self, job: Job, tries: int, *, is_plain: bool = False) -> Any:
+        """Run a job in a transaction; rows are tried again where the database ended it for another one's sake.
+
+        Args:
+            job: called with the connection.
+            tries: how often it may be run.
+            is_plain: whether it uses nothing but the driver's own cursor.
+        """
         while True:
             try:
-                with self._engine.begin() as connection:
-                    return job(connection)
-            except sa.exc.DBAPIError as error:
+                connection = self._connected()
+                result = (_directly if is_plain and self._keeps else _begun)(connection, job)
+            except BaseException as error:
+                self._disconnect()
                 tries -= 1
                 if not tries or not is_passing(error):
                     raise
+            else:
+                if not self._keeps:
+                    self._disconnect()
+                return result
+
+    def _connected(self) -> sa.Connection:
+        if self._connection is None:
+            self._connection = self._engine.connect()
+        return self._connection
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+def _begun(connection: sa.Connection, job: Job) -> Any:
+    """Run a job in a transaction of SQLAlchemy's; where it fails, that is what is raised, and not how it is undone."""
+    transaction = connection.begin()
+    try:
+        result = job(connection)
+        transaction.commit()
+    except BaseException:
+        with contextlib.suppress(sa.exc.SQLAlchemyError):  # of a lost connection; it is known for lost from then on
+            transaction.rollback()
+        raise
+    return result
+
+
+def _directly(connection: sa.Connection, job: Job) -> Any:
+    """Run a job in a transaction of SQLite's that SQLAlchemy does not see: it would take three times as long."""
+    driver: Any = connection.connection.driver_connection
+    driver.execute(BEGIN_WRITING)
+    try:
+        result = job(connection)
+        driver.execute("COMMIT")
+    except BaseException:
+        driver.rollback()
+        raise
+    return result
 
 
 def _settle(outcomes: Sequence[_Outcome]) -> None:

@@ -16,7 +16,8 @@ from router import quality
 from router.errors import NoEndpoint
 from router.forecast import OutputForecast
 from router.policy.market import Market, NoCandidate
-from router.result import Candidate, Decision, Offer
+from router.policy.quotation import Quotation
+from router.result import Candidate, Decision
 from router.task import Role
 
 ClassSource = Literal["given", "classified", "default"]
@@ -60,7 +61,17 @@ def choose(market: Market, need: Need, models: Iterable[str], *, configuration: 
     Raises:
         NoCandidate: none fits; the message lists why each lost.
     """
-    weighed = [_weigh(market, need, offer) for model in dict.fromkeys(models) for offer in market.offers(model)]
+    asked = (configuration, policy_version, need, tuple(dict.fromkeys(models)))
+    decided = market.memos.decisions
+    found = decided.get(asked, market.at)
+    if found is None:
+        found = _chosen(market, *asked)
+        decided.keep(asked, found, market.at, min(map(market.steady_until, asked[-1])))
+    return found
+
+
+def _chosen(market: Market, configuration: str, policy_version: str, need: Need, models: tuple[str, ...]) -> Decision:
+    weighed = [_weigh(market, need, quotation) for model in models for quotation in market.quotations(model)]
     ranked = sorted(weighed, key=_rank)
     chosen = ranked[0]
     if chosen.lost is not None:
@@ -102,22 +113,21 @@ def _unpriced(market: Market, candidate: Candidate) -> str:
     return f"a price it needs is not on the list {candidate.price_list}, so it cannot be compared"
 
 
-def _weigh(market: Market, need: Need, offer: Offer) -> Candidate:
-    info = market.info(offer.model, offer.price_list)
-    found = quality.prior(offer.model, need.task_class)
-    output = need.output
+def _weigh(market: Market, need: Need, quotation: Quotation) -> Candidate:
+    offer, output = quotation.offer, need.output
+    share, bound = quality.shown(offer.model, need.task_class)
     candidate = Candidate(
         offer=offer,
         input_tokens=need.input_tokens,
         output_tokens=(output.low_tokens, output.expected_tokens, output.high_tokens),
-        cost=market.expected_cost(offer, need.input_tokens, output),
-        quality_share=found.score_share if found else None,
-        quality_bound=quality.lower_bound(found) if found else None,
+        cost=quotation.expected_cost(need.input_tokens, output),
+        quality_share=share,
+        quality_bound=bound,
         latency_s=market.latency_s.get(offer.model),
     )
-    return replace(
-        candidate, lost=_unfit(market, need, candidate, info), warning=_warning(market, need, candidate, info)
-    )
+    lost = _unfit(market, need, candidate, quotation.info)
+    warning = _warning(market, need, candidate, quotation)
+    return candidate if lost is warning is None else replace(candidate, lost=lost, warning=warning)
 
 
 def _unfit(market: Market, need: Need, candidate: Candidate, info: ModelInfo | None) -> str | None:
@@ -141,9 +151,8 @@ def _unfit(market: Market, need: Need, candidate: Candidate, info: ModelInfo | N
     return None
 
 
-def _warning(market: Market, need: Need, candidate: Candidate, info: ModelInfo | None) -> str | None:
-    offer = candidate.offer
-    retired_at = market.retired_at(offer.model, offer.price_list)
+def _warning(market: Market, need: Need, candidate: Candidate, quotation: Quotation) -> str | None:
+    offer, info, retired_at = quotation.offer, quotation.info, quotation.retired_at
     if retired_at is not None:
         how = "priced at its last list" if offer.last_list else "its calls are unpriced"
         return f"{offer.model} was retired on {retired_at:%Y-%m-%d}; {how}"

@@ -1,23 +1,48 @@
-"""What could be bought now: models, the endpoints that offer them, and what a call of a given size would cost there.
+"""What could be bought now: models, the endpoints that offer them, and what a call would cost there.
 
-In: catalogue, usable endpoints, exchange rates, the instant. Out: offers and their expected cost in USD.
-Invariant: pure; a price that is not known is None, and never ranks before one that is.
+In: catalogue, usable endpoints, exchange rates, the instant. Out: offers and their quotations.
+Invariant: pure; what was worked out for one instant is kept only for those at which nothing it is made of has changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import date, datetime
+from dataclasses import dataclass, field, fields
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from typing import NamedTuple
 
-from pricing import Catalog, FxError, FxTable, ModelInfo, Terms, UnknownModel, Usage, price_call, settle
+from pricing import Catalog, FxError, FxTable, ModelInfo, Terms, UnknownModel
+from pricing.plain_cost import PlainTariff, plain_tariff
+from pricing.rates import rates_of
+from pricing.terms import NO_TERMS
 from router.errors import RouterError, unknown_name
-from router.forecast import OutputForecast
-from router.result import Interval, Offer
+from router.policy.memo import Memo
+from router.policy.quotation import Quotation, quoted
+from router.result import Decision, Offer
 from router.settings import EndpointSettings
 
 VENDOR = "vendor"
+_MINUTE, _DAY = timedelta(minutes=1), timedelta(days=1)
+_EVER, _NEVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+
+
+class Shelf(NamedTuple):
+    """The quotations of one model, and until when they stay what they are."""
+
+    quotations: tuple[Quotation, ...]
+    until: datetime
+
+
+class Memos:
+    """What a market has worked out: our ids by name, shelves by model, and what `choose` has decided."""
+
+    __slots__ = ("decisions", "names", "shelves")
+
+    def __init__(self) -> None:
+        self.names: Memo[str] = Memo()
+        self.shelves: Memo[Shelf] = Memo()
+        self.decisions: Memo[Decision] = Memo()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +64,19 @@ class Market:
     at: datetime
     aliases: Mapping[str, str] = field(default_factory=dict)
     latency_s: Mapping[str, float] = field(default_factory=dict)
+    memos: Memos = field(init=False, repr=False, compare=False, default_factory=Memos)
+
+    def moved_to(self, at: datetime) -> Market:
+        """Return the same market at another instant; what still holds then is not worked out again.
+
+        Args:
+            at: aware UTC instant.
+        """
+        moved = object.__new__(Market)  # each call moves twice, and the memos of a new one would be for nothing
+        for name in _ALL_BUT_AT:
+            object.__setattr__(moved, name, getattr(self, name))
+        object.__setattr__(moved, "at", at)
+        return moved
 
     def model(self, name: str) -> str:
         """Return our id of a model by id, alias or prefixed name.
@@ -46,7 +84,10 @@ class Market:
         Raises:
             WrongUsage: nobody knows the name; near misses are listed, none is used.
         """
-        name = self.aliases.get(name, name)
+        names = self.memos.names
+        return names.get(name, self.at) or names.keep(name, self._named(self.aliases.get(name, name)), _EVER, _NEVER)
+
+    def _named(self, name: str) -> str:
         if any(name in (endpoint.models or ()) for endpoint in self.endpoints.values()):
             return name
         try:
@@ -56,13 +97,59 @@ class Market:
             raise unknown_name("model", name, known) from None
 
     def offers(self, model: str) -> tuple[Offer, ...]:
+        """Return every offer of the model; see `quotations`."""
+        return tuple(each.offer for each in self.quotations(model))
+
+    def quotations(self, model: str) -> tuple[Quotation, ...]:
         """Return every offer of the model; where no endpoint has it, one at the vendor's list without an endpoint."""
-        found = tuple(
-            offer
-            for name, endpoint in self.endpoints.items()
-            if (offer := self._offer(model, name, endpoint)) is not None
-        )
-        return found or (self._paper_offer(model),)
+        return self._shelf(model).quotations
+
+    def steady_until(self, model: str) -> datetime:
+        """Return an instant up to which the model's quotations stay what they are now."""
+        return self._shelf(model).until
+
+    def quotation(self, offer: Offer) -> Quotation:
+        """Return the quotation of one offer, whether the market still makes it or not."""
+        known = (each for each in self.quotations(offer.model) if each.offer is offer or each.offer == offer)
+        return next(known, None) or self._quote(offer)
+
+    def _shelf(self, model: str) -> Shelf:
+        kept = self.memos.shelves
+        found = kept.get(model, self.at)
+        if found is None:
+            offers = (self._offer(model, name, endpoint) for name, endpoint in self.endpoints.items())
+            made = [offer for offer in offers if offer is not None] or [self._paper_offer(model)]
+            quotations = tuple(self._quote(offer) for offer in made)
+            until = min(self._steady_until(offer) for offer in made)
+            found = kept.keep(model, Shelf(quotations, until), self.at, until)
+        return found
+
+    def _steady_until(self, offer: Offer) -> datetime:
+        """Days change terms and rates; prices have their own edges, and where a clock decides, a minute may be one."""
+        ends = [self.at.replace(hour=0, minute=0, second=0, microsecond=0) + _DAY]
+        if self.catalog.sells(offer.model, offer.price_list):
+            change = self.catalog.next_change(offer.model, offer.price_list, self.at)
+            prices = self.catalog.price_set(offer.model, offer.price_list, self.at, last_list=True)
+            ends += [change] if change else []
+            ends += [self.at.replace(second=0, microsecond=0) + _MINUTE] if prices and rates_of(prices).clocks else []
+        return min(ends)
+
+    def _quote(self, offer: Offer) -> Quotation:
+        info = self.info(offer.model, offer.price_list)
+        retired_at = self.retired_at(offer.model, offer.price_list)
+        return quoted(offer, info, retired_at, self._tariff(offer), self._usd_rate)
+
+    def _tariff(self, offer: Offer) -> PlainTariff | None:
+        if not self.catalog.sells(offer.model, offer.price_list):
+            return None
+        prices = self.catalog.price_set(offer.model, offer.price_list, self.at, last_list=offer.last_list)
+        return None if prices is None else plain_tariff(prices, self.at)
+
+    def _usd_rate(self, currency: str) -> Decimal | None:
+        try:
+            return self.fx.rate(currency, "USD", self.at.date()).rate
+        except FxError:
+            return None
 
     def _offer(self, model: str, name: str, endpoint: EndpointSettings) -> Offer | None:
         vendor = self._vendor(model)
@@ -117,34 +204,8 @@ class Market:
         except FxError:
             return None
 
-    def cost_usd(self, offer: Offer, usage: Usage) -> Decimal | None:
-        """Return the settled cost of the usage at the offer in USD, or None where a price or rate is unknown."""
-        if offer.price_list not in self.catalog.lists:
-            return None
-        prices = self.catalog.price_set(offer.model, offer.price_list, self.at, last_list=offer.last_list)
-        cost = price_call(usage, prices, at=self.at)
-        if cost.status != "exact" or cost.total is None or cost.currency is None:
-            return None
-        currency, settled = settle(cost.total, cost.currency, offer.terms)
-        return self.usd(settled, currency)
 
-    def expected_cost(self, offer: Offer, input_tokens: int, output: OutputForecast) -> Interval | None:
-        """Return the expected cost of one call, or None where a price or rate is unknown.
-
-        Args:
-            offer: model and endpoint.
-            input_tokens: expected input, tokens.
-            output: expected output, tokens, with its 10 % and 90 % points.
-        """
-        points = (output.low_tokens, output.expected_tokens, output.high_tokens)
-        costs = [
-            self.cost_usd(offer, Usage(uncached_input_tokens=input_tokens, plain_output_tokens=tokens))
-            for tokens in points
-        ]
-        low, expected, high = costs
-        if low is None or expected is None or high is None:
-            return None
-        return Interval(low, expected, high)
+_ALL_BUT_AT = tuple(each.name for each in fields(Market) if each.name != "at")
 
 
 def terms_of(endpoint: EndpointSettings, at: datetime) -> Terms:
@@ -156,13 +217,14 @@ def terms_of(endpoint: EndpointSettings, at: datetime) -> Terms:
     """
     tier = next((each for each in endpoint.commitments if each.commitment().in_force(at)), None)
     settlement = endpoint.settlement
-    return Terms(
+    terms = Terms(
         discount_share=endpoint.discount_share if tier is None else tier.discount_share,
         settlement_currency=None if settlement is None else settlement.currency,
         settlement_rate=None if settlement is None else settlement.rate,
         markup_share=endpoint.markup_share,
         tax_share=endpoint.tax_share,
     )
+    return NO_TERMS if terms == NO_TERMS else terms
 
 
 class NoCandidate(RouterError):

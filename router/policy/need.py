@@ -6,9 +6,8 @@ the decision says so.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from router.classify import TASK_CLASSES, classify
+from router.context import with_shared
 from router.errors import unknown_name
 from router.forecast import OutputForecast, forecast_output
 from router.policy.choose import ClassSource, Need
@@ -50,15 +49,11 @@ def need_of(task: Task, role: Role = "single", default_class: str = DEFAULT_CLAS
     task_class, source = class_of(task, default_class)
     input_tokens = task.expected_input_tokens
     if input_tokens is None:
-        input_tokens = estimate_message_tokens(task.messages, task.tools)
+        messages = task.messages if task.shared is None else with_shared(task.messages, task.shared)
+        input_tokens = estimate_message_tokens(messages, task.tools)
     output = forecast_output(task_class, input_tokens, task.max_output_tokens)
     if task.expected_output_tokens is not None:
         expected = task.expected_output_tokens
         output = OutputForecast(expected, expected, expected, "given")
-    need = Need(role, task_class, source, input_tokens, output)
-    return replace(
-        need,
-        capabilities=frozenset(["tools"] * bool(task.tools) + ["json"] * task.json_output),
-        quality_floor=task.quality_floor,
-        latency_objective_s=task.latency_objective_s,
-    )
+    able = frozenset(["tools"] * bool(task.tools) + ["json"] * task.json_output)
+    return Need(role, task_class, source, input_tokens, output, able, task.quality_floor, task.latency_objective_s)

@@ -28,6 +28,7 @@ VIOLATIONS = {
     "door-pandas": ("router.ledger.records", "def frame():\n    import pandas", "pandas"),
     "door-sql": ("router.limits", "import sqlalchemy.orm", "sqlalchemy"),
     "door-http": ("router.limits", "import aiohttp", "aiohttp"),
+    "door-mcp": ("router.limits", "def call():\n    import mcp", "mcp"),
     "door-terminal": ("router.limits", "import rich.table", "rich"),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +29,23 @@ def test_threads_never_share_an_id() -> None:
     with ThreadPoolExecutor(8) as pool:
         keys = list(pool.map(lambda _: new_id(), range(8_000)))
     assert len(set(keys)) == 8_000
+
+
+def test_a_forked_process_makes_ids_of_its_own() -> None:
+    """Both would count on from the same random number, drawn before the fork."""
+    new_id()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(writing, "".join(new_id() for _ in range(100)).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    text = os.read(reading, 36 * 100).decode()
+    os.close(reading)
+    os.close(writing)
+    theirs = {text[at + 14 : at + 36] for at in range(0, len(text), 36)}  # what follows the milliseconds
+    assert len(theirs) == 100
+    assert theirs.isdisjoint(new_id()[14:] for _ in range(100))
 
 
 def test_a_named_id_depends_on_every_part_and_on_nothing_else() -> None:

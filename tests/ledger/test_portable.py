@@ -14,10 +14,11 @@ import sqlalchemy as sa
 
 from pricing import load_catalog
 from router.ledger import Ledger, open_ledger
+from router.ledger.budget_records import CaseRow
 from router.ledger.prune import prune
 from router.ledger.queries import GROUP_COLUMNS
 from router.ledger.reader import Reader
-from router.ledger.records import AttemptStarted, CaseRow
+from router.ledger.records import AttemptStarted
 from router.ledger.rollup_read import RUN_COLUMNS
 from router.ledger.rollup_tables import rollup_keys
 from router.ledger.rows import DAY_US, QUARTER_HOUR_US, Record
@@ -41,6 +42,8 @@ def both(request: pytest.FixtureRequest, url: str, postgres_ledger_url: str) -> 
             fill(ledger, records)
             for name in ("b", "B", "a", "ä"):
                 ledger.freeze_case(CaseRow(name, ord(name) % 2, "{}"))
+            for budget in ledger.reader.budgets():
+                ledger.count_budget(budget, SPAN, lambda amount, _currency: amount)
         yield sqlite, postgres, records
 
 
@@ -78,7 +81,10 @@ def reads(records: list[Record]) -> dict[str, Callable[[Reader], object]]:
         "terms": lambda reader: reader.terms(ids_of(reader, "terms_id")),
         "iterate_attempts": lambda reader: [row for rows in reader.iterate_attempts(*SPAN) for row in map(tuple, rows)],
         "fx_rates": lambda reader: reader.fx_rates(),
+        "tool_calls": lambda reader: [reader.tool_calls(each) for each in ids],
+        "stage_times": lambda reader: {name: sorted(times) for name, times in reader.stage_times(*ALL).items()},
         "budgets": lambda reader: reader.budgets(),
+        "budgets_in_use": lambda reader: reader.budgets_in_use(START_US),
         "cases": lambda reader: reader.cases(),
     }
 

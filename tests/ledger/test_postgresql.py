@@ -262,7 +262,6 @@ _READS: dict[str, Callable[[Ledger], object]] = {
     "rebuild": lambda ledger: ledger.rebuild(),
     "verify": lambda ledger: ledger.verify(*ALL),
     "prune": lambda ledger: ledger.prune_rows(OCTOBER_US + 3 * DAY_US, OCTOBER_US + 30 * DAY_US),
-    "write": lambda ledger: ledger.write_now(Import(OTHER, "f", "n", "s", "m", "l", None, 0)),
 }
 OTHER = "00000000-0000-7000-8000-000000000002"
 
@@ -286,6 +285,20 @@ def test_a_connection_lost_within_a_statement_is_one_line(
             assert "terminating connection due to administrator command" in str(error), name
         for act in _READS.values():
             act(ledger)
+
+
+def test_a_connection_lost_before_rows_are_written_is_one_line(postgres_url: str, administer: Administer) -> None:
+    rows = rows_of([Import(OTHER, "f", "n", "s", "m", "l", None, 0)])
+
+    def lose_and_write(connection: sa.Connection) -> None:
+        lose_connections(administer)
+        execute_rows(connection, rows)
+
+    with open_ledger(postgres_url) as ledger:
+        ledger.write_now(Import(OTHER[:-1] + "0", "f", "n", "s", "m", "l", None, 0))
+        error = failure(lambda: ledger.transact(lose_and_write))
+        assert "cannot write: terminating connection due to administrator command" in str(error)
+        assert ledger.transact(lambda connection: execute_rows(connection, rows)) == 1
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -286,3 +287,40 @@ def test_law_a_malformed_report_ends_in_a_typed_error_or_whole_buckets(api: str,
     except UsageError:
         return
     assert usage is None or usage.input_tokens + usage.output_tokens >= 0
+
+
+ODD = st.sampled_from([None, 0, 3, 7, -1, 1.5, "4", True, {}, {"text_tokens": 2}, 10**13])
+DETAILS = st.none() | st.dictionaries(
+    st.sampled_from(["cached_tokens", "reasoning_tokens", "audio_tokens", "text_tokens", "new_tokens"]), ODD, max_size=3
+)
+
+
+@given(
+    prompt=st.sampled_from([0, 7, 10, None, -1, 10**13]),
+    completion=st.sampled_from([0, 3, 7, None, "7"]),
+    more=st.sampled_from([0, 1, 3, None]),
+    inside=DETAILS | st.just([1]),
+    apart=DETAILS,
+    extra=st.dictionaries(st.sampled_from(["cached_tokens", "cost", "prompt_cache_hit_tokens"]), ODD, max_size=1),
+)
+def test_law_the_short_way_through_an_ordinary_report_says_what_the_long_one_does(
+    prompt: object, completion: object, more: int | None, inside: object, apart: object, extra: dict[str, object]
+) -> None:
+    """Only a dict is read the short way, so the same report behind another Mapping is read with care."""
+    whole = prompt + completion + more if type(prompt) is type(completion) is type(more) is int else more
+    report = {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": whole,
+        "prompt_tokens_details": inside,
+        "completion_tokens_details": apart,
+        **extra,
+    }
+
+    def read(payload: Any) -> object:
+        try:
+            return extract_usage("openai_chat", payload)
+        except UsageError as error:
+            return str(error)
+
+    assert read(report) == read(MappingProxyType(report))

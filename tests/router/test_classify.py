@@ -236,3 +236,22 @@ def _expected(row: dict[str, Any]) -> str | None:
     if row["dataset"] == "mmlu":
         return "math" if row["klass"] in MMLU_MATH else "reason"
     return OF_MT_BENCH.get(row["klass"]) if row["dataset"] == "mt_bench" else OF_DATASET.get(row["dataset"])
+
+
+_FRAGMENTS = (
+    *("Error: ", "ValueError: x", "Traceback (most recent", "segmentation fault", "```", "how many", "what is the"),
+    *("What's the price", "5", "2019", "$5", "12.5%", "3 + 4", "4 - 3", "x = 2", "\\frac", "$a$", "2×3", "2 ÷ 3"),
+    *("\u017fegmentation fault", "\u212aelvin", "please", "write", "poem", "日本", "the", "1^2", ". ", "?", "\n", " "),
+)
+
+
+@given(st.lists(st.sampled_from(_FRAGMENTS), max_size=12).map("".join))
+def test_law_a_pattern_is_never_spared_where_it_would_match(text: str) -> None:
+    """What a pattern cannot do without is looked for first, and ASCII is read by a pattern of its own."""
+    of = vars(import_module("router.classify"))
+    assert not of["_ERROR"].search(text) or of["_may_have"](text, of["_ERROR_WORDS"])
+    assert not of["_HOW_MANY"].search(text) or of["_may_have"](text, of["_HOW_MANY_WORDS"])
+    assert not of["_FORMULA"].search(text) or any(sign in text for sign in of["_FORMULA_SIGNS"])
+    assert not of["_NUMBER"].search(text) or of["_DIGIT"].search(text)
+    lower = text.lower()
+    assert not text.isascii() or of["_ASCII_TOKEN"].findall(lower) == of["_TOKEN"].findall(lower)

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.main import get_command
 
-from router.cli import app, main
-from router.cli.month_option import PageFormat
+from router.cli import main
+from router.cli.commands import PLACES, load_command
+from router.cli.page_options import PageFormat
 from router.endpoints.sandbox import Fault
 from router.ledger import open_ledger
 
@@ -25,6 +25,16 @@ GOLDEN = Path(__file__).parent / "golden"
 COMMANDS = (
     (),
     ("run",),
+    ("runs",),
+    ("runs", "list"),
+    ("runs", "show"),
+    ("runs", "resume"),
+    ("runs", "cancel"),
+    ("tools",),
+    ("tools", "list"),
+    ("tools", "approve"),
+    ("tools", "check"),
+    ("tools", "call"),
     ("explain",),
     ("report",),
     ("compare",),
@@ -68,7 +78,10 @@ COMMANDS = (
     ("import", "trace"),
     ("import", "generic"),
     ("import", "openai"),
+    ("import", "anthropic"),
     ("import", "litellm"),
+    ("import", "langfuse"),
+    ("import", "openrouter"),
     ("import", "list"),
     ("import", "undo"),
     ("init",),
@@ -123,22 +136,31 @@ def test_help_is_as_it_was_agreed(
     golden(GOLDEN / f"help-{'-'.join(command) or 'router'}.txt", out)
 
 
-def test_what_writes_a_report_takes_json_and_a_file() -> None:
-    def options(command: Any, path: str = "") -> Iterator[tuple[str, set[str]]]:
+@pytest.mark.parametrize("name", PLACES)
+def test_what_the_help_says_of_a_command_is_its_own_first_sentence(name: str) -> None:
+    own = load_command(name).help.split("\n\n")[0]
+    assert " ".join(own.split()) == PLACES[name].about
+
+
+def test_every_command_has_its_help_agreed() -> None:
+    def walked(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        yield path
         for name, sub in getattr(command, "commands", {}).items():
-            yield from options(sub, f"{path} {name}".strip())
+            yield from walked(sub, (*path, name))
+
+    assert {path for name in PLACES for path in walked(load_command(name), (name,))} | {()} == set(COMMANDS)
+
+
+def test_what_writes_a_page_takes_json_and_a_file() -> None:
+    def options(command: Any, path: str) -> Iterator[tuple[str, set[str]]]:
+        for name, sub in getattr(command, "commands", {}).items():
+            yield from options(sub, f"{path} {name}")
         if any(isinstance(parameter.default, PageFormat) for parameter in command.params):
             yield path, {option for parameter in command.params for option in parameter.opts}
 
-    found = dict(options(get_command(app)))
-    assert {"report", "compare", "budget check", "case show"} <= set(found)
-    told_apart = ("prices", "fx", "explain")  # what these print is no report, and is not kept
-    lacking = {
-        name: sorted({"--json", "--output"} - taken)
-        for name, taken in found.items()
-        if not name.startswith(told_apart) and not {"--json", "--output"} <= taken
-    }
-    assert lacking == {}
+    found = {path: taken for name in PLACES for path, taken in options(load_command(name), name)}
+    assert {"report", "compare", "budget check", "case show", "prices show", "fx list", "explain"} <= set(found)
+    assert {path for path, taken in found.items() if not {"--json", "--output"} <= taken} == set()
 
 
 @pytest.mark.parametrize("command", [("diff", "last", "this"), ("budget", "list"), ("case", "list"), ("backtest",)])
@@ -159,6 +181,8 @@ def test_help_loads_nothing_but_the_parser() -> None:
     loaded = {name.partition(".")[0] for name in done.stderr.split()}
     heavy = {"pricing", "reports", "pydantic", "rich", "asyncio", "sqlalchemy", "pandas", "aiohttp", "babel"}
     assert loaded & heavy == set()
+    commands = {f"router.cli.{place.module}" for place in PLACES.values()}
+    assert commands & set(done.stderr.split()) == set()  # each is loaded when it is called
 
 
 def test_the_answer_is_data_and_the_receipt_is_talk(
@@ -308,7 +332,10 @@ def test_ctrl_c_ends_in_one_line_and_leaves_the_row(served: Callable[..., Any], 
     _, err = child.communicate(timeout=30)
 
     assert child.returncode == 130
-    assert err.decode().splitlines() == ["error: stopped; what was under way is in the ledger"]
+    said = err.decode().splitlines()
+    assert said[0].endswith(": stopped; 1 requests were sent; paid: nothing")
+    assert said[1].startswith("possibly billed besides: 1 requests, 0.")
+    assert said[2:] == ["error: stopped; what was under way is in the ledger"]
     with open_ledger(os.environ["ROUTER_DATABASE_URL"]) as ledger:
         (run,) = ledger.reader.runs(0, 2**62)
         (row,) = ledger.reader.attempts(run.started.run_id)

@@ -18,9 +18,8 @@ from router.attempts import Lease, now_us
 from router.client import Router
 from router.endpoints.sandbox import Fault
 from router.errors import BudgetExceeded, CallFailed, RouterError, RunFailed, RunHeld, WrongUsage
+from router.holding import is_gone, owner_id
 from router.ledger.records import RunEnded
-from router.lifecycle import is_gone, owner_id
-from router.limits import Gate
 from router.result import Result
 from router.task import Task
 
@@ -62,34 +61,6 @@ async def test_w3_a_storm_is_held_back_by_all_together(bench: Make) -> None:
 
     assert len(results) == 50
     assert sum(entry.status == 429 for entry in made.requests) <= 10
-
-
-async def test_the_limit_grows_to_what_the_endpoint_takes() -> None:
-    gate = Gate(concurrency=64)
-    assert gate.limit == 8
-    for _ in range(100):
-        gate.answered()
-    assert gate.limit == 64
-    gate.refused(0.0)
-    gate.refused(0.0)  # the same wave: one cut
-    assert gate.limit in {31, 44}
-
-
-async def test_a_place_that_is_given_up_goes_to_the_next() -> None:
-    gate = Gate(concurrency=1)
-    order: list[str] = []
-
-    async def one(name: str) -> None:
-        async with gate.slot():
-            order.append(name)
-            await asyncio.sleep(0.01)
-
-    tasks = [asyncio.create_task(one(name)) for name in "abc"]
-    await asyncio.sleep(0)
-    tasks[1].cancel()
-    await asyncio.wait(tasks, timeout=2)
-
-    assert order == ["a", "c"]
 
 
 async def test_a_resumed_run_counts_what_was_spent_before(bench: Make) -> None:

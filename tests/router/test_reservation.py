@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from router.budget import Budget
 from router.client import Router
 from router.endpoints.sandbox import Fault
 from router.errors import BudgetExceeded
-from router.limits import Budget
 from router.presets import BUILT_IN_CONFIGURATIONS
 from router.reservation import reservation
 from router.settings import Settings

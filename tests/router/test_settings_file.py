@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -17,6 +18,7 @@ from router.environment import load_environment
 from router.errors import ConfigError
 from router.policy.market import terms_of
 from router.presets import BUILT_IN_CONFIGURATIONS, ENDPOINT_PRESETS
+from router.section import Section
 from router.settings import ByClassSettings, FixedSettings, Settings, SettlementSettings
 from router.settings_file import load_settings
 
@@ -272,7 +274,7 @@ ONE_FAULT = [
     ("[endpoints.a]\nconcurrency = 2", 'router.toml:1: endpoints.a needs a base_url, or kind = "litellm", or a preset'),
     (
         "[endpoints.openai]\nconcurency = 2",
-        "router.toml:2: endpoints.openai.concurency does not exist; did you mean concurrency?",
+        "router.toml:2: endpoints.openai.concurency does not exist; did you mean concurrency or first_concurrency?",
     ),
     (
         "[endpoints.openai]\nbase_url = 'localhost'",
@@ -469,7 +471,11 @@ def test_a_file_that_is_not_text_is_one_line(tmp_path: Path) -> None:
 
 
 def test_every_table_of_the_file_has_its_keys_known() -> None:
+    modules = {name: module for name, module in sys.modules.items() if name.startswith(settings.__name__)}
     sections = {
-        each for each in vars(settings).values() if isinstance(each, type) and each.__module__ == settings.__name__
+        each
+        for name, module in modules.items()
+        for each in vars(module).values()
+        if isinstance(each, type) and issubclass(each, Section) and each.__module__ == name
     }
     assert {each for each in sections if not each.__name__.startswith("_")} == set(faults.SECTIONS.values())

@@ -13,10 +13,13 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
+from router.endpoints.sandbox.calling import ordered_calls, told_by_tools
 from router.endpoints.sandbox.prompts import CHARACTERS_PER_TOKEN, Prompt
 
 PLAN_MARK = 'Reply with one JSON object: {"tasks":'
 MERGE_MARK = "Merge the results below into one answer."
+JUDGE_MARK = 'Reply with one JSON object: {"score":'
+ECHO_MARK = "Reply with exactly this:\n"
 MOST_TASKS = 5000
 
 _COMMON = """
@@ -66,6 +69,7 @@ _COUNT = re.compile(
     r"|records?|tickets?|articles?|topics?|files?|cities|countries|companies|products?)\b",
     re.IGNORECASE,
 )
+_SCORE = re.compile(r"\[score (\d(?:\.\d+)?|\?)\]")
 _NUMBERS = {
     "two": 2,
     "three": 3,
@@ -102,6 +106,9 @@ class Answer:
 
 def answer(model: str, body: Mapping[str, Any], prompt: Prompt) -> Answer:
     """Return the answer of `model` to a body, cut to its max_tokens (or max_completion_tokens)."""
+    ordered = ordered_calls(body)
+    if ordered:
+        return Answer("", "tool_calls", ordered)
     called = _tool_call(body, prompt)
     if called is not None:
         return Answer("", "tool_calls", (called,))
@@ -118,6 +125,13 @@ def _cut(whole: Answer, body: Mapping[str, Any]) -> Answer:
 
 
 def _say(model: str, body: Mapping[str, Any], prompt: Prompt) -> str:
+    handed_on = told_by_tools(body)
+    if handed_on is not None:
+        return handed_on
+    if JUDGE_MARK in prompt.all_text:
+        return _judgement(model, prompt)
+    if ECHO_MARK in prompt.asked:
+        return prompt.asked.split(ECHO_MARK, 1)[1]
     response_format = body.get("response_format")
     kind = response_format.get("type") if isinstance(response_format, dict) else None
     if isinstance(response_format, dict) and kind == "json_schema":
@@ -184,6 +198,15 @@ def _merge(prompt: Prompt) -> str:
     if len(parts) > len(lines):
         lines.append(f"- and {len(parts) - len(lines)} more in the same vein")
     return "\n".join([f"All {len(parts)} results taken together:", *lines])
+
+
+def _judgement(model: str, prompt: Prompt) -> str:
+    """Return the score that the judged text names, "[score 0.4]"; else one from 0.7 to 0.99; "[score ?]": no JSON."""
+    marks = _SCORE.findall(prompt.asked)
+    if marks and marks[-1] == "?":
+        return "I would rather not judge this."
+    score = float(marks[-1]) if marks else 0.7 + _seed(model, prompt.rendered) % 30 / 100
+    return json.dumps({"score": round(score, 2), "reason": "as the text says" if marks else "it does what was asked"})
 
 
 def _opening(part: str) -> str:

@@ -64,6 +64,7 @@ async def complete(state: State, request: web.Request) -> web.StreamResponse:
         body_hash=blake2b(raw, digest_size=8).hexdigest(),
         idempotency_key=request.headers.get("Idempotency-Key"),
         now_s=steady_now_s(),
+        fields={name: value for name, value in body.items() if name not in ("messages", "tools")},
     )
     has_stayed = False
     try:

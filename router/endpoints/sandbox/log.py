@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
@@ -33,6 +33,7 @@ class LogEntry:
         output_tokens: tokens generated and sent.
         client_stayed: whether the client was there to the end; None: not over yet.
         seconds: how long it took.
+        fields: the body's fields but for messages and tools.
     """
 
     sequence: int
@@ -49,6 +50,7 @@ class LogEntry:
     output_tokens: int = 0
     client_stayed: bool | None = None
     seconds: float | None = None
+    fields: Mapping[str, Any] = field(default_factory=dict)
 
 
 class RequestLog:
@@ -60,11 +62,18 @@ class RequestLog:
         self._file: TextIO | None = path.open("a", encoding="utf-8") if path is not None else None
 
     def received(
-        self, model: str, *, streamed: bool, body_hash: str, idempotency_key: str | None, now_s: float
+        self,
+        model: str,
+        *,
+        streamed: bool,
+        body_hash: str,
+        idempotency_key: str | None,
+        now_s: float,
+        fields: Mapping[str, Any],
     ) -> LogEntry:
         """Add a request at the steady instant `now_s` (seconds), and return its row."""
         instant = datetime.now(UTC).isoformat(timespec="microseconds")
-        entry = LogEntry(len(self.entries) + 1, instant, model, streamed, body_hash, idempotency_key)
+        entry = LogEntry(len(self.entries) + 1, instant, model, streamed, body_hash, idempotency_key, fields=fields)
         self.entries.append(entry)
         self._started[entry.sequence] = now_s
         if self._file is not None:

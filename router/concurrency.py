@@ -1,0 +1,161 @@
+"""How many requests an endpoint may be given at once: learnt from what it answers and what it refuses.
+
+In: answers and refusals, each with its instant. Out: the limit. Invariant: pure but for its own state; the limit is
+from 1 to the most that is set, and only a refusal lowers it.
+
+Additive increase, multiplicative decrease, with what TCP has learnt since: until the first refusal the
+limit doubles a round (slow start), after it it grows by one a round, and a limit that was refused is not tried
+again before a time that doubles with each refusal there (after CUBIC, RFC 9438, which stays near the last loss for
+long). Is it taken then, the growth speeds up; is it refused, the limit falls back by one, not by a share. A wave of
+refusals also shows what *was* taken of it: the limit falls there at once, from 50 to 5 in one step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+
+from router.settings_health import GateSettings
+from router.window import Window
+
+FIRST_LIMIT = 8
+"""Requests in flight before an endpoint has shown that it takes more."""
+DOUBLING_S = 0.5
+"""The limit doubles at most so often, seconds, however fast the answers come: a limit by the second needs its time to
+be noticed."""
+SLOWER = 1.5
+"""How many times the best mean latency ends the doubling."""
+SLOW_S = 1.0
+SHARE_WINDOW_S = 60.0
+_MOST_POINTS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class LimitPoint:
+    """The limit from an instant on: `at_s` is seconds after the gate was made."""
+
+    at_s: float
+    limit: int
+
+
+class Concurrency:
+    """The limit of requests in flight.
+
+    Args:
+        most: the highest limit.
+        first: the limit before anything is known.
+        settings: how it follows.
+        now_s: the present instant, seconds of a steady clock.
+    """
+
+    def __init__(self, most: int, first: int, settings: GateSettings, now_s: float) -> None:
+        self._most, self._settings = most, settings
+        self._limit = float(min(most, first))
+        self._calm = math.inf  # below it the limit grows by one an answer
+        self._ceiling: int | None = None  # the lowest limit that was refused
+        self._hold_s = self._hold_until = 0.0
+        self._twice, self._twice_until = self._limit * 2, now_s + DOUBLING_S
+        self._latency_s, self._latencies, self._best_s = 0.0, 0, math.inf  # of this half second; the best there was
+        self._stride, self._stride_until, self._pause_s = 1.0, 0.0, 0.0  # growth a round, once a ceiling was passed
+        self._streak = self._proven = 0  # answers at this limit, without a refusal; what was taken for two rounds
+        self._seen = Window(SHARE_WINDOW_S, 2)
+        self._begun_s = now_s
+        self._course: deque[LimitPoint] = deque([LimitPoint(0.0, self.limit)])
+
+    @property
+    def limit(self) -> int:
+        """How many requests may be in flight now."""
+        return int(self._limit)
+
+    @property
+    def course(self) -> tuple[LimitPoint, ...]:
+        """The limit's course so far; at most 512 points: of a longer one every second point was dropped."""
+        return tuple(self._course)
+
+    def has_taken(self, in_flight: int) -> bool:
+        """Return whether so many at once were taken for two rounds: then what is refused is a rate."""
+        return in_flight <= self._proven
+
+    def answered(self, now_s: float, in_flight: int, latency_s: float = 0.0) -> None:
+        """Let the limit grow: a request was answered.
+
+        Args:
+            now_s: the present instant.
+            in_flight: how many were in flight, it among them; 0: it tells nothing of the limit.
+            latency_s: how long it took, seconds.
+        """
+        self._latency_s, self._latencies = self._latency_s + latency_s, self._latencies + 1
+        self._seen.add(now_s, 0)
+        self._streak += in_flight > 0
+        if self._streak >= 2 * self._limit:
+            self._proven = max(self._proven, min(self.limit, in_flight))
+        if in_flight * 2 < self._limit:
+            return  # the limit was not tried: nothing is learnt about it
+        room = float(self._most)
+        if self._ceiling is not None:
+            if now_s < self._hold_until:
+                room = max(1.0, self._ceiling - 1.0)
+            elif self._limit >= self._ceiling + 1 and in_flight > self._ceiling:
+                self._ceiling, self._stride_until = None, now_s + 2 * self._pause_s  # it takes more than it did
+        elif self._calm < math.inf and now_s >= self._stride_until:
+            self._stride, self._stride_until = self._stride * 2, now_s + 2 * self._pause_s
+        if now_s >= self._twice_until:
+            self._twice, self._twice_until = self._limit * 2, now_s + DOUBLING_S
+            self._look_at_latency(now_s)
+        room = min(room, self._twice)
+        step = 1.0 if self._limit < self._calm else min(1.0, self._stride / self._limit)
+        self._set(now_s, max(self._limit, min(room, self._limit + step)))
+
+    def _look_at_latency(self, now_s: float) -> None:
+        """End the doubling where answers take longer than they did: more at once is then only more that waits.
+
+        After HyStart, RFC 9406: the limit is not cut, for the latency of a model says little; it only grows slowly.
+        """
+        mean_s = self._latency_s / self._latencies
+        if self._limit < self._calm and mean_s > SLOWER * self._best_s:
+            self._calm, self._pause_s = self._limit, max(self._pause_s, SLOW_S)
+            self._stride_until = now_s + 2 * self._pause_s
+        self._best_s = min(self._best_s, mean_s)
+        self._latency_s, self._latencies = 0.0, 0
+
+    def counted(self, now_s: float) -> None:
+        """Count a refusal."""
+        self._streak = 0
+        self._seen.add(now_s, 1)
+
+    def is_too_much(self, now_s: float) -> bool:
+        """Return whether more is refused than may be."""
+        answered, refused = self._seen.totals(now_s)
+        return refused > float(self._settings.refused_share) * (answered + refused)
+
+    def refused(self, now_s: float, pause_s: float, taken: int) -> None:
+        """Cut the limit for a wave of refusals, when the pause after it is over; once a wave.
+
+        Args:
+            now_s: the present instant.
+            pause_s: how long the pause was, seconds.
+            taken: how many of the wave were taken after all: the limit falls there, where that is lower; 0: none, which
+                tells no limit.
+        """
+        tried, known = self.limit, self._ceiling
+        self._stride, self._pause_s = 1.0, pause_s
+        again = known is not None and abs(tried - known) <= max(1, known // 10)
+        fresh_s = pause_s * self._settings.hold_pauses
+        self._hold_s = min(self._settings.hold_max_s, max(fresh_s, 2 * self._hold_s if again else 0.0))
+        self._hold_until = now_s + self._hold_s
+        self._ceiling, self._proven = tried, min(self._proven, taken or tried, tried - 1)
+        is_trial = known is not None and known <= tried <= known + 1  # one more than what was taken all the time
+        self._calm = max(1.0, tried - 1.0 if is_trial else self._limit * self._settings.cut_share)
+        if 0 < taken < self._calm:
+            self._ceiling, self._calm = taken + 1, float(taken)
+        self._set(now_s, self._calm)
+
+    def _set(self, now_s: float, limit: float) -> None:
+        before, self._limit = self.limit, limit
+        if self.limit == before:
+            return
+        self._streak = 0
+        if len(self._course) == _MOST_POINTS:
+            self._course = deque(point for at, point in enumerate(self._course) if at % 2 == 0)
+        self._course.append(LimitPoint(round(now_s - self._begun_s, 6), self.limit))

@@ -1,0 +1,100 @@
+"""One request and its answer, within the bounds of time that are set for it.
+
+In: an endpoint, a request, a deadline, the longest silence. Out: the answer, its text said as it comes, or an
+`EndpointError`. Invariant: one request is sent, and what is cut off is closed, which tells the upstream to stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from router.endpoints.protocol import Endpoint, TextDelta, WireRequest, WireResponse
+from router.errors import EndpointError, RouterError
+
+Say = Callable[[str], Awaitable[None]]
+"""Takes a piece of the answer's text; nothing more is read from the model until it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How long an exchange may take.
+
+    Args:
+        endpoint: the endpoint's name, for messages.
+        deadline_s: time of the event loop after which it is cut off, seconds, or None.
+        idle_s: longest silence from one token to the next, seconds, or None; it needs a hearer.
+    """
+
+    endpoint: str
+    deadline_s: float | None = None
+    idle_s: float | None = None
+
+
+class _Silent(Exception):
+    """No token came in time."""
+
+
+async def exchange(endpoint: Endpoint, request: WireRequest, hear: Say | None, bounds: Bounds) -> WireResponse:
+    """Send the request and return its answer; cut it off at the deadline, or when it falls silent.
+
+    Args:
+        endpoint: where to.
+        request: what is sent.
+        hear: takes the text as it comes, and an empty one for a token without any; None: it is not streamed.
+        bounds: how long it may take.
+
+    Raises:
+        EndpointError: the attempt failed; kind "timeout" where the deadline passed, "idle" where no token came.
+    """
+    if hear is None:
+        sending = endpoint.send(request)
+    elif bounds.idle_s is None:
+        sending = _listen(endpoint, request, hear)
+    else:
+        sending = _listen_closely(endpoint, request, hear, bounds.idle_s)
+    try:
+        if bounds.deadline_s is None:
+            return await sending
+        async with asyncio.timeout_at(bounds.deadline_s):
+            return await sending
+    except _Silent:
+        kind, what = "idle", f"sent no token for {bounds.idle_s:g} s"
+        hint = "raise [swarm] idle_timeout_s, or lower the concurrency"
+    except TimeoutError:
+        kind, what = "timeout", "did not finish before the step's time-out"
+        hint = "raise [swarm] step_timeout_s, or lower the concurrency"
+    message = f"endpoint {bounds.endpoint}: {request.model} {what}"
+    raise EndpointError(kind, message, possibly_billed=True, hint=hint)
+
+
+async def _listen(endpoint: Endpoint, request: WireRequest, hear: Say) -> WireResponse:
+    async with aclosing(endpoint.stream(request)) as flow:  # type: ignore[type-var]  # streams are async generators
+        async for event in flow:
+            if isinstance(event, TextDelta):
+                await hear(event.text)
+            else:
+                return event
+    raise RouterError("an endpoint's stream ended without its answer")  # pragma: no cover — the protocol forbids it
+
+
+async def _listen_closely(endpoint: Endpoint, request: WireRequest, hear: Say, idle_s: float) -> WireResponse:
+    """Listen for as long as a token comes every `idle_s`; a hearer who takes his time is not taken for silence.
+
+    Raises:
+        _Silent: none came in time.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(idle_s) as timer:
+
+            async def hear_untimed(text: str) -> None:
+                timer.reschedule(None)
+                await hear(text)
+                timer.reschedule(loop.time() + idle_s)
+
+            return await _listen(endpoint, request, hear_untimed)
+    except TimeoutError:
+        raise _Silent from None

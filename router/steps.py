@@ -1,0 +1,223 @@
+"""The steps of a plan on many workers at once.
+
+In: a `Swarm` and its `Plan`. Out: how each step ended, in the plan's order. Invariant: a step runs when all it depends
+on has succeeded, and its answer is committed before one that depends on it is sent; a failing step never fails the run.
+There are never more workers than steps at once, however many steps there are, and a step's prompt lives as long as its
+call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any, Literal
+
+from router.answering import said
+from router.asked import call_spec
+from router.calls import CallOutcome
+from router.conversation import converse
+from router.errors import RouterError, ToolRefused, ToolServerError, WrongUsage
+from router.forecast import forecast_output
+from router.graph import Frontier
+from router.ledger.records import StepEnded, StepRow
+from router.plan import merging_task, step_task
+from router.receipt import joined
+from router.result import CallReceipt, Plan, Step, StepResult
+from router.swarm import REFUSED, Swarm
+from router.task import Task
+from router.tooling import equipped, fitting, kit_of
+from router.tools.kit import Kit
+from router.warming import Warmer
+
+HUNG = frozenset({"timeout", "idle"})
+"""Kinds of error of a step that is run again: it was silent for too long."""
+
+
+async def run_steps(swarm: Swarm, plan: Plan) -> tuple[StepResult, ...]:
+    """Run every step of the plan; return how each ended, in the plan's order.
+
+    Raises:
+        BudgetExceeded: what is left does not pay for the merge; no step was run.
+        LedgerError, RunHeld: a row could not be written, or the run is another process's now.
+    """
+    run_id = swarm.desk.run_id
+    rows = (
+        StepRow(run_id, step.step_id, position, step.task_class, step.depends_on)
+        for position, step in enumerate(plan.steps)
+    )
+    await swarm.desk.write(*rows)
+    kept_usd = _keep_for_merge(swarm, plan) if swarm.task.merge else Decimal(0)
+    swarm.log.counter.planned(len(plan.steps))
+    crew = _Crew(swarm, plan)
+    try:
+        await crew.run()
+    finally:
+        swarm.desk.budget.give_back(kept_usd)  # the merge now reserves for itself
+    return tuple(crew.ends[step.step_id] for step in plan.steps)
+
+
+def _keep_for_merge(swarm: Swarm, plan: Plan) -> Decimal:
+    """Set aside what the merge is expected to cost, so that the steps cannot spend it; return the amount, USD.
+
+    Raises:
+        BudgetExceeded: it does not fit.
+    """
+    if swarm.desk.budget.limit_usd is None:
+        return Decimal(0)
+    most = swarm.bounds.step_max_output_tokens
+    read_tokens = sum(
+        forecast_output(step.task_class, 0, step.max_output_tokens or most).expected_tokens for step in plan.steps
+    )
+    asked = merging_task(swarm.task, ()).model_copy(update={"expected_input_tokens": read_tokens})
+    cost = swarm.decide(asked, "orchestrator").chosen.cost
+    return swarm.desk.budget.keep(cost.high_usd if cost else None)
+
+
+class _Crew:
+    """The workers of one plan: they take what is ready until nothing is, and then what has hung once more."""
+
+    def __init__(self, swarm: Swarm, plan: Plan) -> None:
+        self.ends: dict[str, StepResult] = {}
+        self._swarm = swarm
+        self._steps = {step.step_id: step for step in plan.steps}
+        self._frontier = Frontier(plan)
+        self._ready: deque[str] = deque(self._frontier.first())
+        self._hung: list[str] = []
+        self._receipts: dict[str, CallReceipt] = {}
+        self._desk = swarm.desk
+        self._limit = swarm.bounds.concurrency
+        self._workers = 0
+        self._pass = 0
+        bounds, context = swarm.bounds, swarm.context
+        # Streamed only for what it is good for: to see silence before the step's whole time is over.
+        self._idle_s = bounds.idle_timeout_s if 0 < bounds.idle_timeout_s < bounds.step_timeout_s else None
+        self._warmer = Warmer(swarm.desk.market, len(plan.steps) if context.warmup else 1, context.warmup_wait_s)
+
+    async def run(self) -> None:
+        """Run all that can be run.
+
+        Raises:
+            LedgerError, RunHeld: a row could not be written, or the run is another process's now.
+        """
+        while self._ready:
+            try:
+                async with asyncio.TaskGroup() as group:
+                    self._hire(group)
+            except* RouterError as errors:
+                raise errors.exceptions[0] from None
+            self._ready.extend(self._hung)
+            self._hung.clear()
+            self._pass += 1
+            self._desk = replace(self._swarm.desk, resumed=True)  # what hung is the same call still: it is looked up
+            self._limit = max(1, int(self._limit * self._swarm.bounds.redispatch_concurrency_share))
+
+    def _hire(self, group: asyncio.TaskGroup) -> None:
+        """Have a worker for each step that is ready, as far as there may be more."""
+        for _ in range(min(self._limit - self._workers, len(self._ready))):
+            self._workers += 1
+            group.create_task(self._work(group))
+
+    async def _work(self, group: asyncio.TaskGroup) -> None:
+        """Do one step after the other until none is ready."""
+        try:
+            while self._ready:
+                step = self._steps[self._ready.popleft()]
+                if self._ready:
+                    self._hire(group)
+                await self._do(step)
+        finally:
+            self._workers -= 1
+
+    async def _do(self, step: Step) -> None:
+        counter = self._swarm.log.counter
+        if self._swarm.is_over():
+            await self._end(step, StepResult(step.step_id, "timed_out", error=f"not run: {self._swarm.over_reason}"))
+            return
+        counter.begun()
+        end, outcome = await self._outcome(step)
+        is_hung = outcome is not None and outcome.error is not None and outcome.error.kind in HUNG
+        if outcome is not None and is_hung and self._pass < self._swarm.bounds.redispatch and not self._swarm.is_over():
+            self._hung.append(step.step_id)
+            self._receipts[step.step_id] = self._swarm.log.take_back(outcome.receipt)
+            counter.paused()
+            return
+        counter.running -= 1
+        await self._end(step, end, outcome)
+
+    async def _end(self, step: Step, end: StepResult, outcome: CallOutcome | None = None) -> None:
+        """Write how a step ended, with its last attempt's end, and let those that wait for it run or fail with it."""
+        run_id, counter = self._swarm.desk.run_id, self._swarm.log.counter
+        self.ends[step.step_id] = end
+        if (hung := self._receipts.pop(step.step_id, None)) is not None:  # it was not called again
+            self._swarm.log.keep(hung)
+        rows = [*(outcome.unwritten if outcome else ()), StepEnded(run_id, step.step_id, end.status, end.error)]
+        if end.status == "succeeded":
+            await self._swarm.desk.write(*rows)
+            self._ready.extend(self._frontier.succeeded(step.step_id))
+            counter.settled(done=1)
+            return
+        lost = self._frontier.lost(step.step_id)
+        for step_id, need in lost:
+            reason = f"not run: {need}, which it depends on, failed"
+            self.ends[step_id] = StepResult(step_id, "failed", error=reason)
+            rows.append(StepEnded(run_id, step_id, "failed", reason))
+        await self._swarm.desk.write(*rows)
+        counter.settled(failed=1 + len(lost))
+
+    def _keep(self, outcome: CallOutcome) -> CallOutcome:
+        """Keep the receipt of a step's call; where the call has hung before, that is part of it."""
+        step_id = outcome.receipt.step_id or ""
+        if outcome.receipt.attempts and (hung := self._receipts.pop(step_id, None)) is not None:
+            outcome = replace(outcome, receipt=joined(hung, outcome.receipt))
+        return self._swarm.log.add(outcome)
+
+    def _deadline_s(self) -> float | None:
+        """Return the time of the event loop at which a step that begins now is cut off, seconds."""
+        return self._swarm.until(asyncio.get_running_loop().time() + self._swarm.bounds.step_timeout_s)
+
+    async def _outcome(self, step: Step) -> tuple[StepResult, CallOutcome | None]:
+        """Make a step's call, or those it takes with tools; return how the step ended."""
+        try:
+            outcome = await self._called(step)
+        except (*REFUSED, ToolServerError, ToolRefused, WrongUsage) as error:
+            return StepResult(step.step_id, "failed", error=f"not run: {error}"), None
+        if outcome.error is None:
+            return StepResult(step.step_id, "succeeded", outcome.text), outcome
+        status: Literal["timed_out", "failed"] = "timed_out" if outcome.receipt.status == "timed_out" else "failed"
+        return StepResult(step.step_id, status, error=str(outcome.error)), outcome
+
+    async def _called(self, step: Step) -> CallOutcome:
+        """Make a step's call, or those it takes with tools; the time-out covers servers, model and tools."""
+        swarm = self._swarm
+        results = {name: self.ends[name].text for name in step.depends_on}
+        if swarm.tools is None:
+            return await self._conversed(step, _asked(swarm, step, results), None)
+        names = (*swarm.task.mcp_tools, *step.mcp_tools)
+        async with kit_of(swarm, names, self._deadline_s()) as kit:
+            return await self._conversed(step, _asked(swarm, step, results), kit)
+
+    async def _conversed(self, step: Step, asked: Task, kit: Kit | None) -> CallOutcome:
+        """Make a step's call, in its turn where all share a document."""
+        swarm = self._swarm
+        decision = swarm.decide(equipped(asked, kit), "worker")
+        own: dict[str, Any] = {"step_id": step.step_id, "idle_s": self._idle_s}
+        spec = call_spec(decision, asked, is_last=True, deadline_s=self._deadline_s(), **own)
+        fit = fitting(swarm, decision, kit)
+        if kit is None and swarm.task.shared is None:
+            return self._keep(await said(self._desk, spec))
+        async with self._warmer.turn(spec.candidate.offer, spec.messages, spec.parameters) as turn:
+            spec = replace(spec, deadline_s=self._deadline_s())  # its time begins with its turn
+            outcome = (await converse(self._desk, spec, kit, self._keep, ask=said, fit=fit)).outcome
+            turn.is_answered = outcome.error is None and outcome.receipt.attempts > 0
+        return outcome
+
+
+def _asked(swarm: Swarm, step: Step, results: Mapping[str, str]) -> Task:
+    """Return what a step's worker is asked."""
+    most = step.max_output_tokens or swarm.task.max_output_tokens or swarm.bounds.step_max_output_tokens
+    if step.max_output_tokens is None:
+        most = min(most, swarm.bounds.step_max_output_tokens)
+    return step_task(swarm.task, step, results, most, swarm.context.step_input_tokens)

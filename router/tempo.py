@@ -1,0 +1,88 @@
+"""How fast an endpoint may be given requests, where it refuses by the second or the minute: learnt from refusals.
+
+In: when requests were sent, and what was refused of them. Out: the instant of the next one. Invariant: pure but for its
+own state; until an endpoint has refused at a concurrency that it takes, nothing is slowed.
+
+A refusal at a concurrency that was taken before cannot be one of concurrency: it is one of rate. What was taken in the
+time before it is then what is taken at all, and requests are spaced accordingly, with a little less than that.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from router.settings_health import GateSettings
+
+MARGIN_SHARE = 0.98
+"""How much of the rate that was measured is used."""
+AGAIN_SHARE = 0.85
+"""What a further refusal leaves of a rate that had not grown, at most."""
+GROWTH_A_S = 1.1
+"""By how much the rate grows a second, when its time has come."""
+FEWEST = 5
+"""From fewer requests no rate is measured."""
+CATCH_UP_S = 0.02
+_MOST_SENT = 4096
+
+
+class Tempo:
+    """The rate of requests; none is set at first.
+
+    Args:
+        settings: for how long a rate that was refused is not tried again.
+    """
+
+    def __init__(self, settings: GateSettings) -> None:
+        self._settings = settings
+        self.rate: float | None = None
+        self._known = 0.0
+        self._sent: deque[float] = deque(maxlen=_MOST_SENT)
+        self._next_s = self._grown_s = self._hold_until = self._hold_s = 0.0
+        self._measured: tuple[int, float, float] = (0, 1.0, 0.0)
+
+    def next_s(self) -> float:
+        """Return the instant from which one more may be sent, seconds of a steady clock."""
+        return self._next_s
+
+    def sent(self, now_s: float) -> None:
+        """Take note that one is sent."""
+        self._sent.append(now_s)
+        if self.rate is None:
+            return
+        if now_s > self._hold_until:
+            since_s = now_s - max(self._grown_s, self._hold_until)
+            self.rate *= GROWTH_A_S**since_s
+            if self.rate > 2 * self._known:
+                self.rate = None
+                return
+        self._grown_s = now_s
+        self._next_s = max(self._next_s, now_s - CATCH_UP_S) + 1 / self.rate
+
+    def refused(self, now_s: float, pause_s: float, open_s: float) -> None:
+        """Count what was sent before a refusal that is followed by a pause, after the gate was open for `open_s`.
+
+        That is in the last second at least, and no longer ago than two pauses.
+        """
+        span_s = max(1.0, min(2 * pause_s, open_s))
+        sent = 0
+        for instant in reversed(self._sent):
+            if instant <= now_s - span_s:
+                break
+            sent += 1
+        self._measured = (sent, span_s, pause_s)
+
+    def learn(self, now_s: float, refused: int) -> None:
+        """Set the rate, when it is known how many of those that were sent were refused."""
+        sent, span_s, pause_s = self._measured
+        taken = sent - refused
+        if taken < FEWEST:
+            return
+        rate = MARGIN_SHARE * taken / span_s
+        again = self.rate is not None
+        if self.rate is not None:  # a rate that had grown falls back to what held before it did
+            rate = min(rate, self._known if self.rate > self._known else AGAIN_SHARE * self.rate)
+        fresh_s = pause_s * self._settings.hold_pauses
+        self._hold_s = min(self._settings.hold_max_s, max(fresh_s, 2 * self._hold_s if again else 0.0))
+        self._hold_until = now_s + self._hold_s
+        self.rate = self._known = rate
+        self._next_s = max(self._next_s, now_s)

@@ -1,0 +1,189 @@
+"""The work of one run: one call, or a plan, its steps and their merge.
+
+In: a desk, the task and its estimate. Out: the last call's outcome, and the `Result`. Invariant: the run's own end is
+not written here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal
+from typing import Literal
+
+from router.answering import Want, asking
+from router.asked import call_spec
+from router.attempts import Desk, Say
+from router.calls import CallOutcome
+from router.conversation import converse
+from router.errors import CallFailed, PlanError, RunFailed
+from router.estimation import decide_task
+from router.graph import given_plan
+from router.opening import Bench
+from router.plan import separable_parts
+from router.receipt import cost_of, usage_of
+from router.result import CallReceipt, Decision, Estimate, Plan, Result
+from router.settings import Settings
+from router.steps import run_steps
+from router.swarm import REFUSED, RunLog, Swarm, make_plan, merge
+from router.task import Role, Task
+from router.tooling import equipped, fitting, kit_of
+from router.tools.toolbox import wanted_tools
+
+
+def require_tools(settings: Settings, task: Task) -> None:
+    """Refuse a task that wants a tool that it may not use, before anything is sent.
+
+    Raises:
+        WrongUsage: a name of another form, of a server that is not set, or of a tool that its server's allow lacks.
+    """
+    names = [*task.mcp_tools, *(name for step in task.steps for name in step.mcp_tools)]
+    if names:
+        wanted_tools(settings.tools, names)
+
+
+async def work(
+    bench: Bench, desk: Desk, task: Task, estimate: Estimate, log: RunLog, say: Say | None
+) -> tuple[CallOutcome, Result]:
+    """Do the task: in one call, or as a plan; return the last call's outcome and the result.
+
+    Args:
+        bench: what is open.
+        desk: what the calls are made with.
+        task: the task.
+        estimate: what was estimated of it: whether it is planned.
+        log: takes the receipts.
+        say: takes the answer's text as it streams; None: not streamed.
+
+    Raises:
+        CallFailed, RunFailed, PlanError, BudgetExceeded, RunHeld, LedgerError, ToolServerError, ToolRefused: see
+            `router.Router.route`.
+    """
+    settings = bench.settings
+
+    def decide(part: Task, role: Role) -> Decision:
+        return decide_task(desk.market, settings, part, role)
+
+    swarm = Swarm(
+        desk,
+        task,
+        decide,
+        settings.swarm,
+        log,
+        over_at_s=_over_at_s(settings),
+        context=settings.context,
+        tools=None if bench.toolbox is None else (bench.toolbox, bench.toolbox.allowance()),
+    )
+    if (given := given_plan(task, settings.swarm.max_steps)) is not None:
+        return await _swarm(swarm, given, estimate.decision, say)
+    if estimate.planned:
+        try:
+            plan = await make_plan(swarm, separable_parts(task.text))
+        except (PlanError, RunFailed, *REFUSED) as error:
+            if task.plan == "always":
+                raise
+            log.warnings.append(f"done in one call, since planning failed: {error}")
+        else:
+            return await _swarm(swarm, plan, estimate.decision, say)
+    return await _single(swarm, None if estimate.planned else estimate.decision, say)
+
+
+async def _single(swarm: Swarm, decision: Decision | None, say: Say | None) -> tuple[CallOutcome, Result]:
+    """Do the task in one call, or, where it may use tools, in as many as the model asks for.
+
+    Args:
+        swarm: what it works with.
+        decision: what was decided on; None: nothing yet.
+        say: takes the answer's text as it streams.
+
+    Raises:
+        CallFailed: the call failed.
+    """
+    task, log, deadline_s = swarm.task, swarm.log, swarm.until(None)
+    async with kit_of(swarm, task.mcp_tools, deadline_s) as kit:
+        if decision is None or kit is not None:
+            decision = swarm.decide(equipped(task, kit), "single")
+        spec = call_spec(decision, task, is_last=True)
+        if deadline_s is not None:
+            spec = replace(spec, deadline_s=deadline_s)
+        ask = asking(Want(json=task.json_output), log.add)
+        talk = await converse(swarm.desk, spec, kit, log.add, say, ask=ask, fit=fitting(swarm, decision, kit))
+    outcome = talk.outcome
+    if outcome.error is not None:
+        raise CallFailed(str(outcome.error), outcome.error, hint=outcome.error.hint)
+    result = _result(swarm.desk, decision, None, log, outcome)
+    return outcome, replace(result, messages=talk.messages) if len(talk.messages) > 1 else result
+
+
+def _over_at_s(settings: Settings) -> float | None:
+    timeout_s = settings.swarm.run_timeout_s
+    return None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
+
+
+async def _swarm(swarm: Swarm, plan: Plan, decision: Decision, say: Say | None) -> tuple[CallOutcome, Result]:
+    """Run the plan's steps and merge their texts; where the merge fails they are handed on as they are.
+
+    Raises:
+        RunFailed: no step succeeded.
+    """
+    steps = await run_steps(swarm, plan)
+    texts = {step.step_id: step.text for step in steps if step.status == "succeeded"}
+    if not texts:
+        reason = next(step.error for step in steps)
+        raise RunFailed(f"none of {len(steps)} steps succeeded; the first: {reason}", hint="router config check")
+    status: Literal["succeeded", "partial"] = "succeeded" if len(texts) == len(steps) else "partial"
+    if not swarm.task.merge:
+        outcome = CallOutcome(_no_call(decision), message={})
+        result = _result(swarm.desk, decision, plan, swarm.log, outcome)
+        return outcome, replace(result, messages=(), status=status, steps=steps)
+    outcome, problem = await _merged(swarm, texts, decision, say)
+    if problem is not None:
+        swarm.log.warnings.append(f"the results stand unmerged, since merging failed: {problem}")
+        unmerged = "\n\n".join(f"[{name}]\n{text}" for name, text in texts.items())
+        outcome = replace(outcome, text=unmerged, message={"role": "assistant", "content": unmerged})
+        status = "partial"
+        if say is not None:
+            await say(unmerged)
+    return outcome, replace(_result(swarm.desk, decision, plan, swarm.log, outcome), status=status, steps=steps)
+
+
+async def _merged(
+    swarm: Swarm, texts: Mapping[str, str], decision: Decision, say: Say | None
+) -> tuple[CallOutcome, str | None]:
+    """Return the merge's outcome, and why there is none, or None."""
+    if swarm.is_over():
+        return CallOutcome(_no_call(decision)), swarm.over_reason
+    try:
+        outcome = await merge(swarm, texts, say)
+    except REFUSED as error:
+        return CallOutcome(_no_call(decision)), str(error)
+    return outcome, str(outcome.error) if outcome.error else None
+
+
+def _no_call(decision: Decision) -> CallReceipt:
+    nothing = Decimal(0)
+    model, endpoint = decision.chosen.model, decision.chosen.endpoint or ""
+    return CallReceipt(
+        "orchestrator", None, model, None, endpoint, 0, "failed", None, "exact", (), (), None, nothing, None
+    )
+
+
+def _result(desk: Desk, decision: Decision, plan: Plan | None, log: RunLog, last: CallOutcome) -> Result:
+    calls = tuple(log.receipts)
+    watching = [log.counter.problem] if log.counter.problem else []
+    crossed = [str(each) for each in desk.monthly.crossings] if desk.monthly else []
+    chosen = [decision.chosen.warning] if decision.chosen.warning else []
+    noted = dict.fromkeys([*log.warnings, *chosen, *crossed, *watching])
+    return Result(
+        text=last.text,
+        messages=(last.message or {"role": "assistant", "content": last.text},),
+        decision=decision,
+        plan=plan,
+        calls=calls,
+        usage=usage_of(calls),
+        cost=cost_of(calls),
+        run_id=desk.run_id,
+        finish_reason=last.finish_reason,
+        warnings=tuple(noted),
+    )

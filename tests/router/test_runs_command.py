@@ -1,0 +1,282 @@
+"""`router run --steps` and `router runs`: answers on stdout, reasons and how to go on in stderr, runs on record."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from router.cli import main
+from router.cli.run_progress import ProgressLine, words_of
+from router.endpoints.sandbox import Fault
+from router.ledger import open_ledger
+from router.progress import RunProgress
+
+STEPS = [
+    {"id": "a", "prompt": "describe rivers"},
+    {"id": "b", "prompt": "describe boom"},
+    {"id": "c", "prompt": "compare", "depends_on": ["b"]},
+]
+Router = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def router(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Router:
+    """Return a function that runs the command line in a folder whose router.toml names a stand-in server."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ROUTER_CONFIG", raising=False)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    return call
+
+
+@pytest.fixture
+def served(router: Router, bench: Callable[..., Any], tmp_path: Path) -> Callable[..., Any]:  # noqa: ARG001 — its folder
+    """Return a function that starts the server with faults and writes the router.toml."""
+
+    def start(faults: Any = None) -> Any:
+        made = bench(faults)
+        (tmp_path / "router.toml").write_text(
+            f'default_configuration = "hybrid"\n[database]\nurl = "{made.database}"\n[retry]\nattempts = 1\n'
+            f'[endpoints.sandbox]\nbase_url = "{made.server.base_url}"\nprice_list = "vendor"\nlast_list = true\n'
+        )
+        return made
+
+    return start
+
+
+def run_id_in(text: str) -> str:
+    found = re.search(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}", text)
+    assert found is not None, text
+    return found.group()
+
+
+def test_steps_from_a_file_print_each_answer_and_say_what_failed(
+    served: Callable[..., Any], router: Router, tmp_path: Path
+) -> None:
+    served({"*": Fault(match="boom", status=400)})
+    (tmp_path / "steps.jsonl").write_text("\n".join(map(json.dumps, STEPS)) + "\n\n")
+    code, out, err = router("run", "--steps", "steps.jsonl", "--no-merge")
+
+    assert code == 0
+    assert out.startswith("[a]\n")
+    assert "[b]" not in out
+    said = err.splitlines()
+    assert said[0] == "steps: 1 of 3 succeeded, 2 failed"
+    assert said[1].startswith("  b: failed: endpoint sandbox")
+    assert said[2] == "  c: failed: not run: b, which it depends on, failed"
+    assert "Receipt of run" in err
+
+
+def test_a_list_of_steps_is_merged_and_json_has_each(
+    served: Callable[..., Any], router: Router, tmp_path: Path
+) -> None:
+    made = served()
+    (tmp_path / "steps.json").write_text(json.dumps(STEPS, indent=1))
+    code, out, err = router("run", "Build it.", "--steps", "steps.json", "--format", "json")
+
+    result = json.loads(out)
+    assert (code, err) == (0, "")
+    assert result["text"].startswith("All 3 results taken together")
+    assert [(step["step_id"], step["status"], step["error"]) for step in result["steps"]] == [
+        ("a", "succeeded", None),
+        ("b", "succeeded", None),
+        ("c", "succeeded", None),
+    ]
+    assert len(made.requests) == 4
+
+
+def test_quiet_says_nothing_on_stderr(served: Callable[..., Any], router: Router, tmp_path: Path) -> None:
+    served()
+    (tmp_path / "steps.json").write_text(json.dumps(STEPS))
+    code, out, err = router("run", "--steps", "steps.json", "--quiet")
+
+    assert (code, err) == (0, "")
+    assert out
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "error: --steps: 'steps.json' holds no step"),
+        ("[1", "error: --steps: no JSON list: "),
+        ('{"id": "a", "prompt": "x"}\n{"id": "b",', "error: --steps: line 2: no JSON: "),
+        ('{"id": "a"}', "error: --steps: line 1: prompt: Field required"),
+        ('[{"id": "a", "prompt": "x"}, {"id": "b", "prompt": "y", "need": []}]', "error: --steps: step 2: need: Extra"),
+        ('[{"id": "a", "prompt": "x", "depends_on": ["b"]}]', "error: steps: step 'a' depends on 'b', which does not"),
+    ],
+)
+def test_steps_that_are_wrong_are_one_line_and_a_hint(
+    served: Callable[..., Any], router: Router, tmp_path: Path, text: str, message: str
+) -> None:
+    made = served()
+    (tmp_path / "steps.json").write_text(text)
+    code, out, err = router("run", "--steps", "steps.json")
+
+    assert (code, out) == (2, "")
+    assert err.startswith(message)
+    assert "Traceback" not in err
+    assert made.requests == ()
+
+
+def test_runs_are_listed_shown_and_gone_on_with(served: Callable[..., Any], router: Router, tmp_path: Path) -> None:
+    made = served({"*": Fault(match="boom", status=400)})
+    (tmp_path / "steps.json").write_text(json.dumps(STEPS))
+    assert router("run", "hello", "--plan", "never")[0] == 0
+    run_id = run_id_in(router("run", "--steps", "steps.json", "--run-key", "mine")[2])
+    code, out, err = router("runs", "list", "--status", "partial")
+    assert (code, err) == (0, "")
+    (line,) = [line for line in out.splitlines() if run_id in line]
+    assert line.split()[1] == "partial"
+    assert "mine" in line
+    assert json.loads(router("runs", "list", "--format", "json")[1])["footer"]["runs"] == 2
+    assert json.loads(router("runs", "list", "--last", "1", "--format", "json")[1])["footer"]["runs"] == 1
+
+    shown = router("runs", "show", run_id)[1]
+    assert "not run: b, which it depends on, failed" in shown
+    assert f"router runs resume {run_id} goes on with it" in shown
+    made.set_faults({})
+    sent = len(made.requests)
+    code, out, err = router("runs", "resume", run_id)
+    assert code == 0
+    assert out.startswith("All 3 results")
+    assert "steps: 3 of 3 succeeded, 0 failed" in err
+    assert len(made.requests) - sent == 3  # b, c and the merge
+    code, out, err = router("runs", "resume", run_id)
+    assert code == 0
+    assert "there was nothing to resume" in err
+    assert router("runs", "cancel", run_id)[2] == f"run {run_id}: has ended already: there is nothing to cancel\n"
+    with open_ledger(made.database) as ledger:
+        assert len(ledger.reader.runs(0, 2**62)) == 2
+
+
+@pytest.mark.parametrize("command", ["show", "resume", "cancel"])
+def test_an_unknown_run_is_one_line_and_a_hint(served: Callable[..., Any], router: Router, command: str) -> None:
+    served()
+    run_id = run_id_in(router("run", "hello")[2])
+    code, out, err = router("runs", command, run_id[:-1])
+
+    assert (code, out) == (2, "")
+    assert err.splitlines() == [
+        f"error: run: '{run_id[:-1]}' is not in this ledger; did you mean {run_id}?",
+        "hint: router runs list shows the last ones",
+    ]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.usefixtures("router")
+def test_a_stopped_run_says_what_it_may_have_cost_and_how_it_goes_on(
+    served: Callable[..., Any], router: Router, tmp_path: Path, number: int, code: int
+) -> None:
+    made = served({"*": [Fault(match="rivers"), Fault(hang=True)]})
+    (tmp_path / "steps.json").write_text(json.dumps(STEPS))
+    child = subprocess.Popen(
+        [sys.executable, "-m", "router", "run", "--steps", "steps.json", "--no-merge"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    )
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and [each.client_stayed for each in made.requests].count(True) < 1:
+        time.sleep(0.02)
+    time.sleep(0.3)  # so that the answer is on record, too
+    child.send_signal(number)
+    out, err = child.communicate(timeout=30)
+
+    assert (child.returncode, out) == (code, "")
+    run_id = run_id_in(err)
+    said = err.splitlines()
+    assert said[0].startswith(f"run {run_id}: stopped after 1 of 3 steps; 2 requests were sent; paid: 0.0")
+    assert re.fullmatch(r"possibly billed besides: 1 requests, 0\.0\d+ USD were reserved for them", said[1])
+    assert said[2:] == [
+        f"to go on with it: router runs resume {run_id}",
+        "error: stopped; what was under way is in the ledger",
+    ]
+    made.set_faults({})
+    ended, out, err = router("runs", "resume", run_id)
+    assert ended == 0
+    assert out.startswith("[a]\n")
+    assert len(made.requests) == 2 + 2
+
+
+@pytest.mark.usefixtures("router")
+def test_w5_the_same_command_in_a_second_terminal_says_who_has_the_run(
+    served: Callable[..., Any], router: Router, tmp_path: Path
+) -> None:
+    made = served({"*": Fault(latency_ms=1500)})
+    (tmp_path / "steps.json").write_text(json.dumps(STEPS))
+    command = ("run", "--steps", "steps.json", "--run-key", "k")
+    with subprocess.Popen([sys.executable, "-m", "router", *command, "--quiet"], cwd=tmp_path) as child:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and not made.requests:
+            time.sleep(0.02)
+        code, out, err = router(*command)
+        assert child.wait(timeout=30) == 0
+
+    assert (code, out) == (1, "")
+    assert re.match(rf"error: run key 'k': its run \S+ is going, held by \S+/{child.pid}$", err, re.MULTILINE)
+    assert len(made.requests) == 4
+
+
+def test_progress_is_shown_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    spent, doubtful, held, budget = map(Decimal, ("0.5", "0.1", "0.25", "2"))
+    now = RunProgress("r", "running", 10, 4, 1, 3, 7, 2, spent, doubtful, held, budget, {"sandbox": 8})
+    assert (
+        words_of(now)
+        == "4/10 steps, 3 running, 1 failed, 2 retries; 0.5000 USD spent, 0.2500 reserved, 0.1000 possibly billed, "
+        "of 2.0000"
+    )
+    line = ProgressLine(is_quiet=False)
+    line.watch(now)
+    line.stop()
+    assert (line.run_id, capsys.readouterr()) == ("r", ("", ""))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    shown = ProgressLine(is_quiet=False)
+    shown.watch(now)
+    shown.stop()
+    assert "4/10 steps" in capsys.readouterr().err
+    quiet = ProgressLine(is_quiet=True)
+    quiet.watch(now)
+    quiet.stop()
+    assert capsys.readouterr().err == ""
+
+
+def test_a_pid_is_not_needed_to_see_that_a_run_was_interrupted(
+    served: Callable[..., Any], router: Router, tmp_path: Path
+) -> None:
+    made = served({"*": Fault(hang=True)})
+    (tmp_path / "steps.json").write_text(json.dumps(STEPS))
+    child = subprocess.Popen(
+        [sys.executable, "-m", "router", "run", "--steps", "steps.json"], cwd=tmp_path, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and len(made.requests) < 2:
+        time.sleep(0.02)
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait(timeout=30)
+    out = router("runs", "list")[1]
+
+    run_id = run_id_in(out)
+    assert "interrupted" in out
+    shown = router("runs", "show", run_id)[1]
+    assert "never completed" in shown
+    assert "possibly billed" in shown
+    assert router("runs", "cancel", run_id)[2] == f"run {run_id}: its process had ended, so the run is ended now\n"
+    assert " stopped " in router("runs", "list")[1]
