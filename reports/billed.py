@@ -22,7 +22,8 @@ from reports.rate_cards import CACHED_BUCKETS, by_bucket, list_amount, quote_of,
 from reports.work import Recorded
 
 if TYPE_CHECKING:
-    from router.ledger.reader import UsageGroup
+    from router.ledger.cube import UsageCube
+    from router.ledger.groups import UsageGroup
 
 STATUS_COLUMNS = ("status", "cost_status", "usage_estimated", "possibly_billed")
 """What tells a call that cost nothing from one whose cost is not known."""
@@ -93,18 +94,30 @@ def billed_groups(
         FxError: an amount cannot be converted.
         LedgerError: the ledger cannot be read.
     """
-    names = tuple(dict.fromkeys((*by, *STATUS_COLUMNS, *_CURRENCIES)))
+    names = _names(by)
     groups = reader.usage_groups(month.start_us, month.end_us, names)
-    at = [names.index(name) for name in _CURRENCIES]
-    if {group.key[place] for group in groups for place in at} - {None, exchange.currency}:
+    if _are_foreign(groups, names, exchange):
         names = (*names, "day")
         groups = reader.usage_groups(month.start_us, month.end_us, names)
     return tuple(_billed(group, names, exchange) for group in groups)
 
 
-def recorded_groups(reader: LedgerReader, month: Period, exchange: Exchange) -> tuple[BilledGroup, ...]:
-    """Return a month's attempts in the groups that `recorded_cost` needs; see `billed_groups`."""
-    return billed_groups(reader, month, _SIZED, exchange)
+def recorded_groups(cube: UsageCube, exchange: Exchange) -> tuple[BilledGroup, ...]:
+    """Return attempts in the groups that `recorded_cost` needs.
+
+    Args:
+        cube: the attempts, with their days kept apart.
+        exchange: converts into the page's currency.
+
+    Raises:
+        FxError: an amount cannot be converted.
+    """
+    names = _names(_SIZED)
+    groups: Sequence[UsageGroup] = cube.groups(names)
+    if _are_foreign(groups, names, exchange):
+        names = (*names, "day")
+        groups = cube.groups(names)
+    return tuple(_billed(group, names, exchange) for group in groups)
 
 
 def sets_of(reader: LedgerReader, groups: Iterable[BilledGroup]) -> Mapping[str, PriceSet]:
@@ -172,6 +185,16 @@ def by_component(group: BilledGroup, sets: Mapping[str, PriceSet]) -> Mapping[st
 def component_columns() -> tuple[str, ...]:
     """Return the columns that `by_component` needs a group to be grouped by."""
     return _SIZED
+
+
+def _names(by: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*by, *STATUS_COLUMNS, *_CURRENCIES)))
+
+
+def _are_foreign(groups: Iterable[UsageGroup], names: Sequence[str], exchange: Exchange) -> bool:
+    """Return whether an amount is to be converted."""
+    at = [names.index(name) for name in _CURRENCIES]
+    return bool({group.key[place] for group in groups for place in at} - {None, exchange.currency})
 
 
 def _billed(group: UsageGroup, names: Sequence[str], exchange: Exchange) -> BilledGroup:

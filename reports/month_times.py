@@ -17,8 +17,8 @@ from reports.frames import LedgerReader
 from reports.month_latency import Histograms
 from reports.page import Cell, Chart, Column, Kind, Note, Table
 from reports.period import Period
+from router.ledger.latency import STAGES
 
-_STAGES = (("Queue", "queue"), ("Network", "network"), ("Inference", "inference"), ("State", "state"))
 _SHARES = (0.5, 0.95, 0.99)
 MOST_TIMED = 20_000
 """Attempts whose times are read one by one: they are in no sum, and a page is to be there in half a second."""
@@ -49,7 +49,7 @@ def stage_times(reader: LedgerReader, period: Period, sums: Sums, at_most: int =
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    counts = {stage: int(sums[f"{stage}_us_known"]) for _, stage in _STAGES}
+    counts = {stage: int(sums[f"{stage}_us_known"]) for stage in STAGES}
     most = max(counts.values())
     if not most:
         return StageTimes({}, ())
@@ -74,12 +74,12 @@ def time_tables(total: Figures, sums: Sums, stages: StageTimes) -> tuple[Table, 
     """
     rows: list[tuple[Cell, ...]] = [
         (
-            title,
+            stage.capitalize(),
             getattr(total, f"{stage}_ms"),
             *(_percentile_ms(stages.times.get(stage, ()), share) for share in _SHARES),
             int(sums[f"{stage}_us_known"]),
         )
-        for title, stage in _STAGES
+        for stage in STAGES
         if sums[f"{stage}_us_known"]
     ]
     if not rows:

@@ -24,7 +24,8 @@ from reports.work import DayUsage, Recorded, Work
 from reports.workload import Portion, Split, portion_of, split_portion
 
 if TYPE_CHECKING:
-    from router.ledger.reader import UsageGroup
+    from router.ledger.cube import UsageCube
+    from router.ledger.groups import UsageGroup
 
 _BY = ("day", "role", "task_class", "context_tier", "model_served", "model_asked", "origin")
 
@@ -57,12 +58,13 @@ def work_of_month(
         FxError: the cost on record cannot be converted.
         LedgerError: the ledger cannot be read.
     """
-    billed = recorded_groups(reader, month, exchange)
-    if not billed:
-        raise no_rows(month, reader.months_present(month.zone))
     priced = ((model, price_list) for model in catalog.models(price_list)) if sold is None else sold
     spans = price_spans(rows_sold(priced, catalog), month.start_us, month.end_us)
-    groups = tuple(_groups(reader, spans))
+    cube = reader.usage_cube([(span.start_us, span.end_us) for span in spans], ("day",))
+    billed = recorded_groups(cube, exchange)
+    if not billed:
+        raise no_rows(month, reader.months_present(month.zone))
+    groups = tuple(_groups(cube, spans))
     portions = tuple(_portions(groups, by_day=by_day))
     if split is not None:
         parts = (split_portion(each, split) if each.role is None else (each,) for each in portions)
@@ -104,17 +106,16 @@ class _Group:
         return self.period, self.role, self.task_class, self.tier, self.model
 
 
-def _groups(reader: LedgerReader, spans: Iterable[Span]) -> Iterable[_Group]:
-    for span in spans:
-        for group in reader.usage_groups(span.start_us, span.end_us, _BY):
-            found = _group(group, span)
-            if found.counts or found.requests:
-                yield found
+def _groups(cube: UsageCube, spans: Sequence[Span]) -> Iterable[_Group]:
+    for group in cube.groups(("span", *_BY)):
+        found = _group(group, spans)
+        if found.counts or found.requests:
+            yield found
 
 
-def _group(group: UsageGroup, span: Span) -> _Group:
-    day, role, task_class, tier, served, asked, _ = group.key
-    sums = group.sums
+def _group(group: UsageGroup, spans: Sequence[Span]) -> _Group:
+    place, day, role, task_class, tier, served, asked, _ = group.key
+    span, sums = spans[place], group.sums
     return _Group(
         day=utc_day(day),
         start_us=max(span.start_us, day * DAY_US),
