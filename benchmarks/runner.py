@@ -6,7 +6,8 @@ Every way sends the same prompts to a stand-in server in a process of its own. T
 step, holds its cost, writes it down before it is sent and after it has ended (SQLite, synchronous=FULL) and prices it;
 gather sends, and nothing else; "a commit a row" is gather that writes four rows a step down, each in a transaction of
 its own, as a runner without group commit would. Answers are checked: each step has that of its own prompt, a few words
-long (the runner streams them, so that silence is noticed, and reading a token costs the same whoever reads it). An
+long. "runner, streamed" is the runner with its own idle time-out: workers' answers are streamed, so that silence is
+noticed, and read in lulls; the runner beside it does not stream, as gather does not. An
 endpoint has to show that it takes a hundred calls at once, so the first round of the runner is printed apart.
 """
 
@@ -38,16 +39,16 @@ MODEL = "gpt-4.1"
 Way = Callable[[list[str]], Awaitable[list[str]]]
 
 
-def settings_for(url: str, database: str) -> Settings:
-    """Return settings whose only endpoint is the stand-in server."""
+def settings_for(url: str, database: str, *, streamed: bool = False) -> Settings:
+    """Return settings whose only endpoint is the stand-in server; streamed: with the idle time-out of the settings."""
+    swarm: dict[str, int] = {"concurrency": AT_ONCE, "max_steps": 10_000}
     return Settings.model_validate(
         {
             "database": {"url": database},
             "endpoints": {"sandbox": {"base_url": url, "price_list": "openai", "concurrency": AT_ONCE}},
             "configurations": {"one": {"policy": "fixed", "orchestrator": MODEL, "worker": MODEL}},
             "default_configuration": "one",
-            # Not streamed, as gather's calls are not: what a stream costs more is the stream's, and the server's.
-            "swarm": {"concurrency": AT_ONCE, "max_steps": 10_000, "idle_timeout_s": 0},
+            "swarm": swarm if streamed else {**swarm, "idle_timeout_s": 0},
         }
     )
 
@@ -110,14 +111,20 @@ def one_by_one(path: Path, thread: ThreadPoolExecutor) -> Callable[[], Awaitable
 
 async def measure(url: str, folder: Path, steps: int, rounds: int) -> dict[str, list[float]]:
     """Return the wall times of each way in each round, seconds."""
-    times: dict[str, list[float]] = {"runner": [], "gather": [], "a commit a row": []}
+    times: dict[str, list[float]] = {"runner": [], "runner, streamed": [], "gather": [], "a commit a row": []}
     with ThreadPoolExecutor(1) as thread:
         settings = settings_for(url, f"sqlite:///{folder}/ledger.db")
         connector = aiohttp.TCPConnector(limit=AT_ONCE)
-        async with Router(settings, environ={}) as router, aiohttp.ClientSession(connector=connector) as session:
+        streaming = settings_for(url, f"sqlite:///{folder}/streamed.db", streamed=True)
+        async with (
+            Router(settings, environ={}) as router,
+            Router(streaming, environ={}) as streamer,
+            aiohttp.ClientSession(connector=connector) as session,
+        ):
             note = one_by_one(folder / "rows.db", thread)
             ways = {
                 "runner": runner(router),
+                "runner, streamed": runner(streamer),
                 "gather": gather(url, session),
                 "a commit a row": gather(url, session, note),
             }

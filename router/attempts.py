@@ -224,8 +224,9 @@ async def attempt(desk: Desk, spec: CallSpec, turn: Turn, say: Say | None) -> En
         await desk.write(*record.use.records, started)
         record.state_us, record.begun_ns = record.elapsed_us(), time.perf_counter_ns()
         is_sent = True
+        bounds = Bounds(turn.candidate.endpoint or "", spec.deadline_s, spec.idle_s, is_heard=say is not None)
         is_streamed = say is not None or spec.idle_s is not None
-        return record.succeeded(desk, await _send(desk, spec, turn, hear if is_streamed else None))
+        return record.succeeded(desk, await _send(desk, spec, turn, hear if is_streamed else None, bounds))
     except EndpointError as error:
         return record.failed(error, "".join(heard))
     except RouterError:
@@ -246,14 +247,13 @@ def _unread(turn: Turn, error: Exception) -> EndpointError:
     )
 
 
-async def _send(desk: Desk, spec: CallSpec, turn: Turn, hear: Say | None) -> WireResponse:
+async def _send(desk: Desk, spec: CallSpec, turn: Turn, hear: Say | None, bounds: Bounds) -> WireResponse:
     parameters = turn.parameters
     if turn.held.max_output_tokens is not None:
         parameters = {**parameters, "max_tokens": turn.held.max_output_tokens}
     messages = sent_messages(desk.market, turn.candidate, spec.messages)
     request = WireRequest(turn.candidate.wire_id, messages, parameters)
-    name = turn.candidate.endpoint or ""
-    return await exchange(desk.endpoints[name], request, hear, Bounds(name, spec.deadline_s, spec.idle_s))
+    return await exchange(desk.endpoints[bounds.endpoint], request, hear, bounds)
 
 
 @dataclass(slots=True)

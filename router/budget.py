@@ -36,7 +36,7 @@ class Budget:
             BudgetExceeded: the amount does not fit, or it is unknown and there is a limit.
         """
         if self.limit_usd is None:
-            return amount_usd or Decimal(0)
+            amount_usd = amount_usd or Decimal(0)
         if amount_usd is None:
             message = f"budget: {self.limit_usd} USD is set, but the next call has no known price"
             raise BudgetExceeded(message, hint="add its price (router.toml, price_files), or leave the budget out")
@@ -74,8 +74,6 @@ class Budget:
 
     def settle(self, reserved_usd: Decimal, cost_usd: Decimal | None) -> None:
         """Replace a reservation by its cost; None: the bill is not known, so the reserved amount stays held."""
-        if self.limit_usd is None:
-            return
         self.reserved_usd -= reserved_usd
         self.spent_usd += reserved_usd if cost_usd is None else cost_usd
         settled, self._settled = self._settled, asyncio.Event()

@@ -18,6 +18,9 @@ Say = Callable[[str], Awaitable[None]]
 """Takes a piece of the answer's text; nothing more is read from the model until it has."""
 
 
+MOST_LULL_S = 0.05
+
+
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """How long an exchange may take.
@@ -26,11 +29,20 @@ class Bounds:
         endpoint: the endpoint's name, for messages.
         deadline_s: time of the event loop after which it is cut off, seconds, or None.
         idle_s: longest silence from one token to the next, seconds, or None; it needs a hearer.
+        is_heard: whether each token is wanted at once; else several are taken together, which costs less, and the
+            tokens of the last `MOST_LULL_S` may be unread where the caller leaves.
     """
 
     endpoint: str
     deadline_s: float | None = None
     idle_s: float | None = None
+    is_heard: bool = True
+
+    def lull_s(self) -> float:
+        """Return how long tokens may gather before they are read, seconds: a small part of the silence allowed."""
+        if self.is_heard or self.idle_s is None:
+            return 0.0
+        return min(MOST_LULL_S, self.idle_s / 10)
 
 
 class _Silent(Exception):
@@ -52,9 +64,9 @@ async def exchange(endpoint: Endpoint, request: WireRequest, hear: Say | None, b
     if hear is None:
         sending = endpoint.send(request)
     elif bounds.idle_s is None:
-        sending = _listen(endpoint, request, hear)
+        sending = _listen(endpoint, request, hear, bounds.lull_s())
     else:
-        sending = _listen_closely(endpoint, request, hear, bounds.idle_s)
+        sending = _listen_closely(endpoint, request, hear, bounds.idle_s, bounds.lull_s())
     try:
         if bounds.deadline_s is None:
             return await sending
@@ -70,8 +82,8 @@ async def exchange(endpoint: Endpoint, request: WireRequest, hear: Say | None, b
     raise EndpointError(kind, message, possibly_billed=True, hint=hint)
 
 
-async def _listen(endpoint: Endpoint, request: WireRequest, hear: Say) -> WireResponse:
-    async with aclosing(endpoint.stream(request)) as flow:  # type: ignore[type-var]  # streams are async generators
+async def _listen(endpoint: Endpoint, request: WireRequest, hear: Say, lull_s: float) -> WireResponse:
+    async with aclosing(endpoint.stream(request, lull_s)) as flow:  # type: ignore[type-var]  # they are async generators
         async for event in flow:
             if isinstance(event, TextDelta):
                 await hear(event.text)
@@ -80,7 +92,9 @@ async def _listen(endpoint: Endpoint, request: WireRequest, hear: Say) -> WireRe
     raise RouterError("an endpoint's stream ended without its answer")  # pragma: no cover — the protocol forbids it
 
 
-async def _listen_closely(endpoint: Endpoint, request: WireRequest, hear: Say, idle_s: float) -> WireResponse:
+async def _listen_closely(
+    endpoint: Endpoint, request: WireRequest, hear: Say, idle_s: float, lull_s: float
+) -> WireResponse:
     """Listen for as long as a token comes every `idle_s`; a hearer who takes his time is not taken for silence.
 
     Raises:
@@ -95,6 +109,6 @@ async def _listen_closely(endpoint: Endpoint, request: WireRequest, hear: Say, i
                 await hear(text)
                 timer.reschedule(loop.time() + idle_s)
 
-            return await _listen(endpoint, request, hear_untimed)
+            return await _listen(endpoint, request, hear_untimed, lull_s)
     except TimeoutError:
         raise _Silent from None

@@ -28,7 +28,7 @@ class RunProgress:
         retries: attempts beyond the first of each.
         spent_usd: what is known of what they cost, USD.
         possibly_billed_usd: held for attempts whose bill is not known, USD.
-        reserved_usd: held for running calls, USD; 0 where there is no budget.
+        reserved_usd: held for running calls, USD, also where there is no budget; unknown prices are not in it.
         budget_usd: the run's budget, USD, or None.
         gate_limits: requests that each endpoint may have in flight now.
     """

@@ -152,7 +152,7 @@ def _messages(work: object) -> tuple[dict[str, Any], ...]:
     raise WrongUsage(f"task: a {shown} is not allowed; a text, a list of messages or a Task is")
 
 
-_SENT = ("messages", "tools", "extra")
+_SENT = ("messages", "steps", "tools", "extra", "tenant", "tags")  # other texts are checked by name, or by pydantic
 _write = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
@@ -165,21 +165,21 @@ def _is_sendable(text: str) -> bool:
 
 
 def _check_sendable(task: Task, names: Sequence[str]) -> None:
-    """Refuse what no JSON request can carry: lone surrogates, NaN, objects.
+    """Refuse what no JSON can carry, be it a request's or a kept task's: lone surrogates, NaN, objects.
 
     Args:
         task: the task.
         names: fields that are looked at.
 
     Raises:
-        WrongUsage: a message, a tool or an extra field holds such a thing.
+        WrongUsage: one of them holds such a thing.
     """
     for key in names:
         value = getattr(task, key)
         if not value:
             continue
         try:
-            _write(value).encode()
+            _write([vars(step) for step in value] if key == "steps" else value).encode()
         except UnicodeEncodeError:
             message = f"task: {key} holds half of a surrogate pair, which is no character"
             raise WrongUsage(message, hint="decode the text with the encoding it was written in") from None

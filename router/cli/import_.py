@@ -16,6 +16,7 @@ from router.cli import import_options as options
 from router.cli import import_undo
 from router.cli.import_options import Stated
 from router.cli.output import put, say
+from router.cli.result_format import ResultFormat, ResultOption
 from router.cli.shared_options import sharing
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def trace(
     ] = False,
     dry_run: options.DryRunOption = False,
     rejects: options.RejectsOption = None,
-    format_: options.ResultOption = options.ResultFormat.TEXT,
+    format_: ResultOption = ResultFormat.TEXT,
 ) -> None:
     """Import a published request trace, priced as a model of your choice.
 
@@ -183,7 +184,7 @@ def _import_each(files: list[str], one: Callable[[Ledger | None, str, Watch], Im
     from router.settings_file import load_settings
 
     results: list[ImportResult] = []
-    is_json = stated.result is options.ResultFormat.JSON
+    is_json = stated.result is ResultFormat.JSON
     with ExitStack() as open_things:
         rejects = _rejects(stated, files)
         open_things.callback(rejects.close)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from router.cli.result_format import ResultFormat, ResultOption
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import tzinfo
@@ -36,13 +38,6 @@ _THOUSANDS: Mapping[Thousands | None, Literal["comma", "dot", "space"]] = {
     Thousands.DOT: "dot",
     Thousands.SPACE: "space",
 }
-
-
-class ResultFormat(StrEnum):
-    """How the result is written."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 Files = Annotated[list[str], typer.Argument(metavar="FILE", help="Files, plain or gzip.")]
@@ -101,7 +96,6 @@ RejectsOption = Annotated[
         "--rejects", metavar="FILE", help="Write rejected lines here. Default: FILE.rejects.csv beside the file."
     ),
 ]
-ResultOption = Annotated[ResultFormat, typer.Option("--format", help="How the result is written.")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli.import_options import ResultFormat, ResultOption
 from router.cli.output import put
+from router.cli.result_format import ResultFormat, ResultOption
 
 if TYPE_CHECKING:
     from router.ledger.imports import ImportRow

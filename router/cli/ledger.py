@@ -7,13 +7,13 @@ In: options. Out: what was checked, found or deleted, as lines or JSON on stdout
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from router.cli.month_option import MonthCommand, TimezoneOption
 from router.cli.output import put, say
+from router.cli.result_format import ResultFormat, ResultOption
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,16 +21,6 @@ if TYPE_CHECKING:
     from router.ledger.verify import Verification
 
 ledger_app = typer.Typer(help="The ledger itself: verify, rebuild, prune.", no_args_is_help=True, rich_markup_mode=None)
-
-
-class ResultFormat(StrEnum):
-    """How a result is written."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-FormatOption = Annotated[ResultFormat, typer.Option("--format", help="How the result is written.")]
 
 
 @ledger_app.callback()
@@ -46,7 +36,7 @@ def verify(
         typer.Option("--month", metavar="[YYYY-MM|last|this]", help="One month alone. Default: all there is."),
     ] = None,
     timezone: TimezoneOption = None,
-    form: FormatOption = ResultFormat.TEXT,
+    form: ResultOption = ResultFormat.TEXT,
 ) -> None:
     """Derive every cost and every sum again, and say where the ledger says something else; then the exit code is 1.
 
@@ -90,7 +80,7 @@ def prune(
         str, typer.Option("--before", metavar="YYYY-MM-DD", help="Delete records of UTC days before this one.")
     ],
     yes: Annotated[bool, typer.Option("--yes", help="Delete. Without it, only say what would go.")] = False,
-    form: FormatOption = ResultFormat.TEXT,
+    form: ResultOption = ResultFormat.TEXT,
 ) -> None:
     """Delete attempts, runs, plans and answers that are old, and keep every sum that reports read.
 

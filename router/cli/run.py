@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from router.cli.result_format import ResultFormat, ResultOption
+
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
@@ -18,13 +20,6 @@ if TYPE_CHECKING:
     from router.task import Task
 
 MOST_TOKENS = 10**9
-
-
-class RunFormat(StrEnum):
-    """How the result is printed."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 class Planning(StrEnum):
@@ -69,7 +64,7 @@ def run(
     merge: Annotated[
         bool, typer.Option("--merge/--no-merge", help="Merge the steps' answers into one, or print each.")
     ] = True,
-    form: Annotated[RunFormat, typer.Option("--format", help="How the result is printed.")] = RunFormat.TEXT,
+    form: ResultOption = ResultFormat.TEXT,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no receipt on stderr.")] = False,
 ) -> None:
     """Do a task: the answer goes to stdout, progress and receipt to stderr.
@@ -102,7 +97,7 @@ def run(
     run_until_stopped(_run(work, form, is_quiet=quiet))
 
 
-async def _run(work: Task, form: RunFormat, *, is_quiet: bool) -> None:
+async def _run(work: Task, form: ResultFormat, *, is_quiet: bool) -> None:
     from router.cli.run_output import finish
     from router.client import Router
 
@@ -110,11 +105,11 @@ async def _run(work: Task, form: RunFormat, *, is_quiet: bool) -> None:
     named = "candidates" if work.candidates else work.configuration or router.settings.default_configuration
 
     def doing(watch: Watch) -> AsyncGenerator[str | Result, None]:
-        if form is RunFormat.TEXT and sys.stdout.isatty() and work.merge:
+        if form is ResultFormat.TEXT and sys.stdout.isatty() and work.merge:
             return router.stream(work, watch=watch)
         return _whole(router, work, watch)
 
-    await finish(router, doing, named, is_json=form is RunFormat.JSON, is_quiet=is_quiet)
+    await finish(router, doing, named, is_json=form is ResultFormat.JSON, is_quiet=is_quiet)
 
 
 async def _whole(router: Router, work: Task, watch: Watch) -> AsyncGenerator[str | Result, None]:
@@ -128,19 +123,13 @@ def text_of(task: str | None, file: Path | None) -> str:
         WrongUsage: none or two of them, or it cannot be read as UTF-8.
         RouterError: standard input cannot be read.
     """
+    from router.cli.text_file import text_in
     from router.errors import RouterError, WrongUsage
 
     if file is not None and task is not None:
         raise WrongUsage("task: both a text and --file are given", hint="give one of them")
     if file is not None:
-        try:
-            return file.read_text(encoding="utf-8-sig")
-        except OSError as error:
-            raise WrongUsage(
-                f"--file: {str(file)!r} cannot be read: {error.strerror}", hint="name a readable file"
-            ) from None
-        except UnicodeDecodeError:
-            raise WrongUsage(f"--file: {str(file)!r} is not UTF-8 text", hint="save it as UTF-8") from None
+        return text_in(file, "--file")
     if task is not None and task != "-":
         return task
     if task is None and sys.stdin.isatty():

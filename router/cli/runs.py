@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.cli.output import put, say
+from router.cli.result_format import ResultFormat, ResultOption
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -29,13 +30,6 @@ runs_app = typer.Typer(
 )
 
 
-class ResultFormat(StrEnum):
-    """How a result is written."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
 class Status(StrEnum):
     """How a run stands."""
 
@@ -47,7 +41,6 @@ class Status(StrEnum):
 
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, as list, receipt and messages show it.")]
-FormatOption = Annotated[ResultFormat, typer.Option("--format", help="How the result is written.")]
 
 
 @runs_app.callback()
@@ -74,7 +67,7 @@ def list_runs(
         list[Status] | None, typer.Option("--status", help="Only those that stand so; repeatable.")
     ] = None,
     last: Annotated[int, typer.Option("--last", min=1, max=10_000, help="How many, the newest first.")] = 20,
-    form: FormatOption = ResultFormat.TEXT,
+    form: ResultOption = ResultFormat.TEXT,
 ) -> None:
     """List the last runs: how they stand, what they cost, and what they may have cost besides.
 
@@ -90,7 +83,7 @@ def list_runs(
 
 
 @runs_app.command("show")
-def show(run: RunArgument, *, form: FormatOption = ResultFormat.TEXT) -> None:
+def show(run: RunArgument, *, form: ResultOption = ResultFormat.TEXT) -> None:
     """Show one run: its steps, its calls, what is in flight or possibly billed, its tool calls.
 
     Example: router runs show 0199a1b2-…
@@ -104,9 +97,7 @@ def show(run: RunArgument, *, form: FormatOption = ResultFormat.TEXT) -> None:
         state = ledger.run_reader.state(run)
         if state is None:
             raise unknown_run(ledger, run)
-        page = run_page(
-            state, ledger.run_reader.steps(run), ledger.reader.attempts(run), ledger.run_reader.tool_calls(run)
-        )
+        page = run_page(state, ledger.run_reader.steps(run), ledger.reader.attempts(run), ledger.reader.tool_calls(run))
     _put(page, form)
 
 
@@ -118,7 +109,7 @@ def resume(
         str | None,
         typer.Option("--budget", help="In the place of its own, what it has spent before included, in USD."),
     ] = None,
-    form: FormatOption = ResultFormat.TEXT,
+    form: ResultOption = ResultFormat.TEXT,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no receipt on stderr.")] = False,
 ) -> None:
     """Go on with a run that was stopped, killed, or succeeded only in part: what is finished is not paid again.

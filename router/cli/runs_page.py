@@ -17,10 +17,13 @@ from router.holding import is_gone
 
 if TYPE_CHECKING:
     from router.ledger.records import AttemptRow, RunRow, StepRow
-    from router.ledger.run_reader import RunState, ToolCallRow
+    from router.ledger.run_reader import RunState
+    from router.ledger.tool_calls import ToolCallRow
 
 LOST = "interrupted"
 """How a run stands that is not ended on record, and that nobody works on."""
+OPEN = "never completed"
+"""How a request or a tool call stands that has no end on record: it is in flight, or was when its process died."""
 
 
 def standing(row: RunRow, now: datetime) -> str:
@@ -171,7 +174,7 @@ def _attempt(row: AttemptRow) -> tuple[Cell, ...]:
         started.number,
         started.model_asked,
         started.endpoint,
-        ended.status if ended else "never completed",
+        ended.status if ended else OPEN,
         ended.error_kind if ended else None,
         None if settled is None else _paid(((settled.currency, settled.value),)),
         _usd(started.reserved_usd) if is_open and started.reserved_usd is not None else None,
@@ -186,17 +189,18 @@ def _tools_table(calls: Sequence[ToolCallRow]) -> Table:
         Column("latency_ms", "time", "duration_ms"),
         Column("error", "why", "text", optional=True),
     )
-    rows = tuple(
-        (
-            f"{call.server}__{call.tool}",
-            call.step_id,
-            call.status,
-            None if call.latency_us is None else Fraction(call.latency_us, 1000),
-            call.error,
-        )
-        for call in calls
+    return Table("tool_calls", "tool calls", columns, tuple(_tool_call(row) for row in calls))
+
+
+def _tool_call(row: ToolCallRow) -> tuple[Cell, ...]:
+    started, ended = row.started, row.ended
+    return (
+        f"{started.server}__{started.tool}",
+        started.step_id,
+        ended.status if ended else OPEN,
+        Fraction(ended.latency_us, 1000) if ended else None,
+        ended.error if ended else None,
     )
-    return Table("tool_calls", "tool calls", columns, rows)
 
 
 def _count(number: int) -> Fact:

@@ -5,6 +5,7 @@ In: values of `router`. Out: `Page`s, and text on a stream. Invariant: formattin
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -167,6 +168,8 @@ def decision_page(decision: Decision, estimate: Estimate | None, *, on_paper: bo
         Fact("quality_floor", "quality floor", floor, "share"),
         Fact("chosen", "chosen", decision.chosen.model),
     ]
+    if decision.extra:
+        footer.append(Fact("extra", "body fields of the configuration", json.dumps(decision.extra, ensure_ascii=False)))
     if estimate is not None and estimate.cost is not None:
         footer.append(
             Fact("planned", "done as", f"a plan of {estimate.calls} calls" if estimate.planned else "one call")

@@ -20,17 +20,10 @@ def steps_of(path: Path) -> tuple[TaskStep, ...]:
     Raises:
         WrongUsage: it cannot be read, holds no step, or one that is wrong.
     """
+    from router.cli.text_file import text_in
     from router.errors import WrongUsage
 
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise WrongUsage(
-            f"--steps: {str(path)!r} cannot be read: {error.strerror}", hint="name a readable file"
-        ) from None
-    except UnicodeDecodeError:
-        raise WrongUsage(f"--steps: {str(path)!r} is not UTF-8 text", hint="save it as UTF-8") from None
-    found = tuple(_step(where, each) for where, each in _objects(text))
+    found = tuple(_step(where, each) for where, each in _objects(text_in(path, "--steps")))
     if not found:
         raise WrongUsage(f"--steps: {str(path)!r} holds no step", hint=_FORMAT)
     return found
@@ -49,7 +42,7 @@ def _objects(text: str) -> list[tuple[str, Any]]:
         except (ValueError, RecursionError) as error:
             raise WrongUsage(f"--steps: no JSON list: {error}", hint=_FORMAT) from None
     found = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
                 found.append((f"line {number}", json.loads(line)))

@@ -100,7 +100,11 @@ class LitellmEndpoint:
             raise sender.failure("malformed", "an answer without choices")
         return response
 
-    async def stream(self, request: WireRequest) -> AsyncGenerator[TextDelta | WireResponse, None]:
+    async def stream(
+        self,
+        request: WireRequest,
+        lull_s: float = 0.0,  # noqa: ARG002 - litellm hands out its chunks one by one, whoever waits
+    ) -> AsyncGenerator[TextDelta | WireResponse, None]:
         """Send one request and yield its text as it comes, then exactly one WireResponse.
 
         Raises:

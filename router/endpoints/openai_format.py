@@ -20,6 +20,7 @@ from router.endpoints.protocol import Timings, WireRequest, WireResponse
 
 MOST_TEXT_CHARACTERS = 64 * 1024 * 1024
 MOST_NAME_CHARACTERS = 200
+_NAMES = ("id", "model", "service_tier")
 
 Json = Mapping[str, Any]
 
@@ -84,16 +85,20 @@ def _first_choice(payload: Json) -> Json | None:
     """Return the choice of index 0, wherever it stands among the others."""
     choices = payload.get("choices")
     for choice in choices if isinstance(choices, list) else ():
-        if isinstance(choice, Mapping) and choice.get("index", 0) == 0:
+        if isinstance(choice, dict) and choice.get("index", 0) == 0:  # JSON as it was read: `Mapping` takes long to ask
             return choice
     return None
 
 
 def _usage_in(payload: Json) -> Json | None:
     """Return the usage object of an answer or chunk; Moonshot writes it into the choice."""
-    for place in (payload, _first_choice(payload) or {}):
-        usage = place.get("usage")
-        if isinstance(usage, Mapping) and usage:
+    return _usage_of(payload, _first_choice(payload))
+
+
+def _usage_of(payload: Json, choice: Json | None) -> Json | None:
+    for place in (payload, choice):
+        usage = place.get("usage") if place else None
+        if usage and isinstance(usage, Mapping):
             return usage
     return None
 
@@ -145,13 +150,13 @@ class StreamedAnswer:
             ValueError: the answer has become longer than any answer is.
         """
         self.has_chunks = True
-        for key in ("id", "model", "service_tier"):
-            if chunk.get(key):
-                self._named.setdefault(key, chunk[key])
-        usage = _usage_in(chunk)
+        for key in _NAMES:
+            if key not in self._named and chunk.get(key):
+                self._named[key] = chunk[key]
+        choice = _first_choice(chunk)
+        usage = _usage_of(chunk, choice)
         if usage is not None:
             self._usage, self._usage_raw = usage, raw
-        choice = _first_choice(chunk)
         text = "" if choice is None else self._take_choice(choice)
         if self._kept > MOST_TEXT_CHARACTERS:
             message = f"a text longer than {MOST_TEXT_CHARACTERS} characters"
@@ -159,10 +164,22 @@ class StreamedAnswer:
         return text
 
     def _take_choice(self, choice: Json) -> str:
-        self.finish_reason = name_of(choice.get("finish_reason")) or self.finish_reason
+        if choice.get("finish_reason"):
+            self.finish_reason = name_of(choice["finish_reason"]) or self.finish_reason
         delta = choice.get("delta")
-        if not isinstance(delta, Mapping):
+        if not isinstance(delta, dict):
             return ""
+        content = delta.get("content")
+        if content is None or len(delta) > 1:  # most have a content and nothing else
+            self._take_others(delta)
+        text = text_of(content)
+        if text:
+            self.has_tokens = True
+            self._text.append(text)
+            self._kept += len(text)
+        return text
+
+    def _take_others(self, delta: Json) -> None:
         for key, value in delta.items():
             if key not in ("content", "tool_calls"):
                 self._take_other(key, value)
@@ -172,12 +189,6 @@ class StreamedAnswer:
                 self.has_tokens = True
                 self._take_call(call)
                 self._kept += _size(call)
-        text = text_of(delta.get("content"))
-        if text:
-            self.has_tokens = True
-            self._text.append(text)
-            self._kept += len(text)
-        return text
 
     def _take_other(self, key: str, value: object) -> None:
         """Take a field beside content and calls: texts (reasoning_content …) and lists grow, others replace."""

@@ -10,7 +10,7 @@ The key is read when a request is made, goes into its header, and nowhere else.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -27,7 +27,7 @@ from router.endpoints.openai_format import StreamedAnswer, name_of, request_body
 from router.endpoints.payload import parse
 from router.endpoints.protocol import TextDelta, Timings, WireRequest, WireResponse
 from router.endpoints.sse import DONE, EventBuffer
-from router.endpoints.transport import Transport, Watch, broken, drain, read_bounded, reason
+from router.endpoints.transport import Lull, Transport, Watch, broken, drain, read_bounded, reason
 from router.errors import ConfigError, EndpointError
 from router.settings import EndpointSettings
 
@@ -36,6 +36,7 @@ MOST_EVENT_BYTES = 16 * 1024 * 1024
 MOST_STREAM_BYTES = 256 * 1024 * 1024  # some 400 bytes of frame come with each token
 MOST_ERROR_BYTES = 64 * 1024
 KEEPALIVE_S = 15.0
+_MANY_BYTES = 16 * 1024  # so many at once come from a server that is not waited for: more stand behind them
 _PROCESSING_HEADER = "openai-processing-ms"
 
 
@@ -96,10 +97,14 @@ class OpenAIEndpoint:
         timings = watch.timings(ended_s, headers.get(_PROCESSING_HEADER), None, streamed=False)
         return reading(outgoing.sender, lambda: _whole(outgoing.sender, raw, timings, status))
 
-    async def stream(self, request: WireRequest) -> AsyncGenerator[TextDelta | WireResponse, None]:
+    async def stream(self, request: WireRequest, lull_s: float = 0.0) -> AsyncGenerator[TextDelta | WireResponse, None]:
         """Send one request and yield its text as it comes, then exactly one WireResponse.
 
         Leaving early (`aclose`, or cancelling) closes the connection, which tells the upstream to stop.
+
+        Args:
+            request: what is asked.
+            lull_s: how long the text may gather after a token before it is read on, seconds; 0: not at all.
 
         Raises:
             EndpointError: the attempt failed, also in mid-stream; a stream without its end marker is an error.
@@ -116,9 +121,9 @@ class OpenAIEndpoint:
                 return
             answer = StreamedAnswer()
             first_token_s = None
-            async for event in self._events(response, outgoing.sender, watch):
+            async for events in self._events(response, outgoing.sender, watch, answer, lull_s):
                 size = answer.size
-                text = reading(outgoing.sender, partial(_take, answer, outgoing.sender, event))
+                text = reading(outgoing.sender, partial(_take, answer, outgoing.sender, events))
                 if first_token_s is None and answer.has_tokens:
                     first_token_s = perf_counter()
                 if answer.size > size:
@@ -247,26 +252,34 @@ class OpenAIEndpoint:
         raise failure
 
     async def _events(
-        self, response: aiohttp.ClientResponse, sender: Sender, watch: Watch
-    ) -> AsyncGenerator[bytes, None]:
-        """Yield the data of each event up to the end marker; a stream that ends without it raises."""
+        self, response: aiohttp.ClientResponse, sender: Sender, watch: Watch, answer: StreamedAnswer, lull_s: float
+    ) -> AsyncGenerator[tuple[bytes, ...], None]:
+        """Yield the data of the events up to the end marker, one by one, or with lulls those that came together.
+
+        A stream that ends without the marker raises.
+        """
         buffer = EventBuffer(MOST_EVENT_BYTES)
-        deadline = _now() + self._settings.read_timeout_s
-        size, has_seen_finish = 0, False
+        read_timeout_s = self._settings.read_timeout_s
+        lull = Lull(response, min(lull_s, read_timeout_s / 8)) if lull_s > 0 else None
+        deadline, size = _now() + read_timeout_s, 0
         while True:
             chunk = await self._read(response, sender, watch, deadline)
             size += len(chunk)
             if size > MOST_STREAM_BYTES:
                 raise sender.failure("malformed", f"a stream longer than {MOST_STREAM_BYTES} bytes")
-            for event in reading(sender, partial(tuple, buffer.feed(chunk) if chunk else buffer.end())):
-                if event == DONE:
-                    return
-                has_seen_finish = has_seen_finish or b'"finish_reason":"' in event.replace(b" ", b"")
-                yield event
-                deadline = _now() + self._settings.read_timeout_s
+            came = reading(sender, partial(tuple, buffer.feed(chunk) if chunk else buffer.end()))
+            events = came[: came.index(DONE)] if DONE in came else came
+            for group in (events,) if lull else zip(events):
+                yield group
+            if len(events) < len(came):
+                return
             if not chunk:
-                after = "after a finish reason" if has_seen_finish else "in mid-answer"
+                after = "after a finish reason" if answer.finish_reason else "in mid-answer"
                 raise sender.failure("cut", f"the stream ended {after}, without its end marker [DONE]")
+            if events:
+                deadline = _now() + read_timeout_s
+                if lull and answer.has_tokens and len(chunk) < _MANY_BYTES:
+                    await lull.last()
 
     async def _read(self, response: aiohttp.ClientResponse, sender: Sender, watch: Watch, deadline: float) -> bytes:
         """Return the next bytes of a stream, b"" at its end, at the latest at the loop's instant `deadline`."""
@@ -335,9 +348,9 @@ def _whole(sender: Sender, raw: bytes, timings: Timings, status: int) -> WireRes
     return response
 
 
-def _take(answer: StreamedAnswer, sender: Sender, event: bytes) -> str:
-    """Return the text that an event adds to an answer, or raise the error it is."""
-    return answer.take(_payload(sender, event), event)
+def _take(answer: StreamedAnswer, sender: Sender, events: Iterable[bytes]) -> str:
+    """Return the text that events add to an answer, or raise the error that one of them is."""
+    return "".join([answer.take(_payload(sender, event), event) for event in events])
 
 
 def _payload(sender: Sender, raw: bytes) -> Mapping[str, Any]:

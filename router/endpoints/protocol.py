@@ -119,8 +119,14 @@ class Endpoint(Protocol):
         """
         ...
 
-    def stream(self, request: WireRequest) -> AsyncIterator[TextDelta | WireResponse]:
+    def stream(self, request: WireRequest, lull_s: float = 0.0) -> AsyncIterator[TextDelta | WireResponse]:
         """Send one request and yield its text as it comes, then exactly one WireResponse.
+
+        Args:
+            request: what is asked.
+            lull_s: how long the text may gather after a token before it is read on, seconds, for a caller who only
+                wants to know that tokens come: what comes meanwhile is one delta, at a fraction of the work. The
+                answer's end ends it, so that none is late. 0: each token as it comes.
 
         Raises:
             EndpointError: the attempt failed, also in mid-stream; a stream without its end marker is an error.

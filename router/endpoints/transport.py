@@ -212,6 +212,36 @@ async def drain(response: aiohttp.ClientResponse) -> None:
         response.close()
 
 
+class Lull:
+    """Lets a response's bytes gather unread for a while: a hundred small ones are read as fast as one.
+
+    Args:
+        response: whose; its end ends a lull, while a connection that breaks is noticed after it.
+        most_s: how long one lasts at most, seconds.
+    """
+
+    def __init__(self, response: aiohttp.ClientResponse, most_s: float) -> None:
+        self._content, self._most_s = response.content, most_s
+        self._over: asyncio.Future[None] | None = None
+        self._content.on_eof(self._end)
+
+    async def last(self) -> None:
+        """Wait until the time is over, or the response."""
+        if self._content.is_eof():
+            return
+        loop = asyncio.get_running_loop()
+        self._over = loop.create_future()
+        timer = loop.call_later(self._most_s, self._end)
+        try:
+            await self._over
+        finally:
+            timer.cancel()
+
+    def _end(self) -> None:
+        if self._over is not None and not self._over.done():
+            self._over.set_result(None)
+
+
 def broken(sender: Sender, error: Exception, watch: Watch) -> EndpointError:
     """Return the error for an exchange that broke: by whether anything was sent, and whether it was a time-out."""
     if isinstance(error, TimeoutError):

@@ -87,10 +87,15 @@ def read_use(connection: sa.Connection, month_start_us: int) -> Mapping[tuple[st
     return {(row.scope, row.name): from_nano(row.used_nano) for row in rows}
 
 
-def forget_use(connection: sa.Connection, scope: BudgetScope | None = None, name: str = "") -> None:
-    """End the counts of a budget, or of all: the next call begins them again from the ledger."""
-    mine = () if scope is None else (budget_use.c.scope == scope, budget_use.c.name == storable_text(name))
+def forget_use(connection: sa.Connection, scope: BudgetScope, name: str) -> None:
+    """End the counts of one budget: the next call begins them again from the ledger."""
+    mine = (budget_use.c.scope == scope, budget_use.c.name == storable_text(name))
     connection.execute(sa.delete(budget_use).where(*mine))
+
+
+def forget_all_use(connection: sa.Connection) -> None:
+    """End the counts of all budgets: rows have come or gone that no call of ours has counted."""
+    connection.execute(sa.delete(budget_use))
 
 
 def _key(scope: str, name: str, month_start_us: int) -> tuple[sa.ColumnElement[bool], ...]:

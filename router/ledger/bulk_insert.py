@@ -17,7 +17,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from router.errors import LedgerError
-from router.ledger.budget_use import forget_use
+from router.ledger.budget_use import forget_all_use
 from router.ledger.digests import digest
 from router.ledger.marks import mark, starts_of_runs
 from router.ledger.rollup_tables import prunes
@@ -90,7 +90,7 @@ def insert_columns(connection: sa.Connection, columns: Columns) -> int:
     if added:
         runs = sorted(_distinct(told.get("run_id", Same(None))) - {None})
         mark(connection, quarter_hours | starts_of_runs(connection, runs))
-        forget_use(connection)
+        forget_all_use(connection)
     return added
 
 

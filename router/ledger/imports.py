@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from router.errors import WrongUsage
-from router.ledger.budget_use import forget_use
+from router.ledger.budget_use import forget_all_use
 from router.ledger.bulk_insert import refuse_pruned
 from router.ledger.marks import mark
 from router.ledger.tables import attempt_terms, attempts, imports, usage_buckets
@@ -105,5 +105,5 @@ def undo_import(connection: sa.Connection, import_id: str) -> int:
     gone += connection.execute(sa.delete(usage_buckets).where(usage_buckets.c.import_id == import_id)).rowcount
     connection.execute(sa.delete(imports).where(imports.c.import_id == import_id))
     mark(connection, hours)
-    forget_use(connection)
+    forget_all_use(connection)
     return int(gone)

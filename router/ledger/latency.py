@@ -11,6 +11,8 @@ import math
 from bisect import bisect_right
 from collections.abc import Mapping
 
+STAGES = ("queue", "network", "inference", "state")
+"""Where the time of an attempt goes: our own gates, the wire, the model, the ledger."""
 LATENCY_ERROR_SHARE = 0.05
 _LOWEST_US = 100
 _DAY_US = 86_400_000_000

@@ -18,7 +18,7 @@ from router.ledger.database import database_errors
 from router.ledger.readback import run_row, step_row
 from router.ledger.records import RunRow, StepRow
 from router.ledger.rows import is_id
-from router.ledger.tables import answers, attempts, plan_steps, run_requests, runs, tool_calls
+from router.ledger.tables import answers, attempts, plan_steps, run_requests, runs
 
 _IDS_AT_ONCE = 500  # SQLite takes at most 999 bound values before version 3.32
 
@@ -59,19 +59,6 @@ class RunState:
     steps: Mapping[str, int] = field(default_factory=dict)
     cancel_us: int | None = None
     is_kept: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCallRow:
-    """A tool call as the ledger has it; see `router.ledger.tool_records.ToolCallStarted` and `ToolCallEnded`."""
-
-    step_id: str | None
-    server: str
-    tool: str
-    status: str
-    started_us: int
-    latency_us: int | None
-    error: str | None
 
 
 class RunReader:
@@ -125,12 +112,6 @@ class RunReader:
         mine = (attempts.c.run_id == run_id, attempts.c.step_id.is_not(None), attempts.c.status == "succeeded")
         rows = self._mappings(query.where(*mine).order_by(attempts.c.started_us, attempts.c.attempt_id))
         return {row["step_id"]: str(json.loads(row["message"]).get("content") or "") for row in rows}
-
-    def tool_calls(self, run_id: str) -> tuple[ToolCallRow, ...]:
-        """Return a run's tool calls, oldest first."""
-        names = ("step_id", "server", "tool", "status", "started_us", "latency_us", "error")
-        query = sa.select(*(tool_calls.c[name] for name in names)).where(tool_calls.c.run_id == run_id)
-        return tuple(ToolCallRow(**row) for row in self._mappings(query.order_by(tool_calls.c.started_us)))
 
     def cancelled(self, run_ids: Sequence[str]) -> frozenset[str]:
         """Return those of some runs that somebody has asked to stop."""

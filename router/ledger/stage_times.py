@@ -11,10 +11,8 @@ from types import MappingProxyType
 
 import sqlalchemy as sa
 
+from router.ledger.latency import STAGES
 from router.ledger.tables import attempts
-
-STAGES = ("queue", "network", "inference", "state")
-"""Where the time of an attempt goes: our own gates, the wire, the model, the ledger."""
 
 
 def read_stage_times(connection: sa.Connection, start_us: int, end_us: int) -> Mapping[str, tuple[int, ...]]:

@@ -16,7 +16,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from router.errors import LedgerError
 from router.ledger import tables
-from router.ledger.budget_use import forget_use, use_budgets
+from router.ledger.budget_use import forget_all_use, use_budgets
 from router.ledger.bulk_insert import refuse_pruned
 from router.ledger.driver import Prepared, ensure_begun, prepare, run
 from router.ledger.marks import mark_rows
@@ -89,7 +89,7 @@ def execute_rows(connection: sa.Connection, rows: Iterable[Row]) -> int:
     use_budgets(connection, by_kind.pop(Kind.BUDGET_USE, ()))
     changed = sum(_execute_kind(connection, kind, by_kind[kind]) for kind in sorted(by_kind))
     if by_kind.keys() & _OF_OTHERS:
-        forget_use(connection)
+        forget_all_use(connection)
     if imported := by_kind.get(Kind.IMPORTED_ATTEMPT):
         refuse_pruned(connection, min(row["quarter_hour"] for row in imported))
     mark_rows(connection, by_kind)

@@ -14,12 +14,10 @@ from router.errors import ToolRefused, WrongUsage
 from router.settings_tools import EVERY, ToolServerSettings
 from router.tools.approval import Lock, standing, what_changed
 from router.tools.arguments import checker, schema_fault
-from router.tools.descriptors import Descriptor, collisions
+from router.tools.descriptors import MOST_NAMES, Descriptor, collisions
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
-
-MOST_NAMES = 20
 
 
 @dataclass(frozen=True, slots=True)

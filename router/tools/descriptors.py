@@ -16,6 +16,8 @@ from typing import Any
 
 from router.settings_tools import JOINT
 
+MOST_NAMES = 20
+"""So many tools are named in a message that lists them."""
 LONGEST_NAME = 64
 """OpenAI's bound of a function's name (platform.openai.com/docs/api-reference/chat, checked 2026-11-30)."""
 _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_-]")

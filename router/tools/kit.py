@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from router.errors import ToolRefused, ToolServerError
 from router.tools.arguments import BadArguments, misfit, read_arguments
-from router.tools.descriptors import Descriptor, as_openai
+from router.tools.descriptors import MOST_NAMES, Descriptor, as_openai
 from router.tools.link import ConnectionLost, Link, ServerFault
 from router.tools.results import ERROR_MARK, Told, failure, told, without_secrets
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 Status = Literal["succeeded", "failed", "timed_out", "refused"]
 Slot = tuple[str | None, str, str, int]
 LONGEST_ERROR = 300
-MOST_NAMES = 20
 
 
 @dataclass(frozen=True, slots=True)

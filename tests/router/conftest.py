@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from router.cli import main
 from router.client import Router
 from router.endpoints.sandbox import LogEntry, Sandbox, SandboxThread
 from router.ledger import Ledger, open_ledger
@@ -72,3 +73,16 @@ def bench(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
             return Bench(Router(settings, environ={}), server, database)
 
         yield make
+
+
+@pytest.fixture
+def command_line(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Return a function that runs the command line in this process: exit code, stdout, stderr."""
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    return call

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from router.cli import main
 from router.cli.commands import PLACES, load_command
 from router.cli.page_options import PageFormat
 from router.endpoints.sandbox import Fault
@@ -94,19 +93,13 @@ COMMANDS = (
 
 @pytest.fixture
 def router(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command_line: Callable[..., tuple[int, str, str]]
 ) -> Callable[..., tuple[int, str, str]]:
     """Return a function that runs the command line in an empty folder: exit code, stdout, stderr."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ROUTER_DATABASE_URL", f"sqlite:///{tmp_path / 'ledger.db'}")
 
-    def call(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    return call
+    return command_line
 
 
 @pytest.fixture

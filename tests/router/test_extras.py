@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from router.cli.show import decision_page
+from router.client import Router
 from router.estimation import decide_task
 from router.extras import body_fields, bounded, configured_extra, thinking_tokens, with_thinking
 from router.forecast import OutputForecast
 from router.plan import parse_plan
-from router.settings import ByClassSettings, FixedSettings
+from router.settings import ByClassSettings, FixedSettings, Settings
 from router.settings_file import load_settings
 from router.task import Task, TaskStep
 
@@ -88,6 +90,20 @@ def test_the_forecast_has_the_thinking_in_it() -> None:
 
     assert (found.low_tokens, found.expected_tokens, found.high_tokens) == (10, 2_100, 4_200)
     assert "assumption" in found.source
+
+
+def test_explain_shows_what_the_configuration_sets() -> None:
+    extra = {"orchestrator": "gpt-4.1", "worker": "gpt-4.1-mini", "orchestrator_extra": {"reasoning_effort": "high"}}
+    pair = {"policy": "fixed", "extra": {"seed": 2}, **extra}
+    router = Router(
+        Settings.model_validate({"default_configuration": "pair", "configurations": {"pair": pair}}), environ={}
+    )
+    shown = decision_page(router.decide("x", configuration="pair"), None, on_paper=True)
+    plain = decision_page(router.decide("x", candidates=("gpt-4.1",)), None, on_paper=True)
+
+    facts = {fact.key: fact.value for fact in shown.footer}
+    assert facts["extra"] == '{"seed": 2, "reasoning_effort": "high"}'
+    assert "extra" not in {fact.key for fact in plain.footer}
 
 
 async def test_what_reaches_the_wire(bench: Make) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import subprocess
 import sys
@@ -226,6 +227,24 @@ def test_what_is_no_task_is_said_in_one_line(work: Any) -> None:
         Task.of(work)
     with pytest.raises(WrongUsage, match="extra cannot be sent as JSON"):
         Task.of("x", extra={"a": object()})
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"steps": [{"id": "a", "prompt": "x", "extra": {"top_p": math.nan}}]}, "steps cannot be sent as JSON"),
+        ({"steps": [{"id": "a", "prompt": "x", "extra": {"stop": object()}}]}, "steps cannot be sent as JSON"),
+        ({"steps": [{"id": "a", "prompt": "x", "mcp_tools": ["a__\ud800"]}]}, "steps holds half of a surrogate pair"),
+        ({"steps": [{"id": "a", "prompt": "x\ud800"}]}, "steps.0.prompt is"),
+        ({"shared": "x\ud800"}, "shared is"),
+        ({"tenant": "x\ud800"}, "tenant holds half of a surrogate pair"),
+        ({"tags": {"team": "x\ud800"}}, "tags holds half of a surrogate pair"),
+    ],
+)
+def test_no_part_of_a_task_holds_what_json_cannot_carry(fields: dict[str, Any], said: str) -> None:
+    """A run's task is kept as JSON, so the parts that no request carries are looked at, too."""
+    with pytest.raises(WrongUsage, match=f"^task: {said}"):
+        Task.of("x", **fields)
 
 
 FORKED = """

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from pricing import Terms, Usage, load_catalog
-from router.cli import main
 from router.ledger import new_id, open_ledger
 from router.ledger.records import AttemptStarted, RunStarted
 from tests.reports.scenes import Scene, write
@@ -31,17 +30,11 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture
-def router(url: str, capsys: pytest.CaptureFixture[str]) -> Call:
+def router(url: str, command_line: Call) -> Call:
     """Return a function that runs the command line: exit code, stdout, stderr."""
     assert url
 
-    def call(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    return call
+    return command_line
 
 
 def rates(text: str) -> dict[str, Any]:

@@ -60,6 +60,23 @@ def test_the_share_counts_from_fifty_requests_and_two_failures(good: int, failed
     assert state_of(condition) == state
 
 
+def fallen() -> Condition:
+    """Return an endpoint's condition that five failures in a row have taken down, at 1 s."""
+    condition = Condition(SETTINGS, 0.0)
+    for _ in range(5):
+        condition.ended(1.0, good=False)
+    return condition
+
+
+def on_trial() -> Condition:
+    """Return one that three good probes and 30 s have brought back, whose first call on trial went at 32 s."""
+    condition = fallen()
+    for at in (21.0, 26.0, 31.0):
+        condition.probed(at, good=True)
+    assert condition.takes(32.0)
+    return condition
+
+
 def test_failures_of_more_than_a_minute_ago_do_not_count() -> None:
     condition = Condition(SETTINGS, 0.0)
     condition.ended(0.0, good=False)
@@ -83,9 +100,7 @@ def test_three_failed_probes_take_down_what_is_suspect() -> None:
 
 
 def test_it_comes_back_by_probes_then_by_a_trickle() -> None:
-    condition = Condition(SETTINGS, 0.0)
-    for _ in range(5):
-        condition.ended(1.0, good=False)
+    condition = fallen()
     assert not condition.takes(2.0)
     for at in (6.0, 11.0, 16.0, 21.0, 26.0):
         condition.probed(at, good=True)
@@ -101,12 +116,7 @@ def test_it_comes_back_by_probes_then_by_a_trickle() -> None:
 
 
 def test_a_failed_trial_call_takes_it_down_for_another_while() -> None:
-    condition = Condition(SETTINGS, 0.0)
-    for _ in range(5):
-        condition.ended(1.0, good=False)
-    for at in (21.0, 26.0, 31.0):
-        condition.probed(at, good=True)
-    assert condition.takes(32.0)
+    condition = on_trial()
     condition.ended(33.0, good=False)
     for at in (38.0, 43.0, 48.0, 62.9):
         condition.probed(at, good=True)
@@ -116,12 +126,7 @@ def test_a_failed_trial_call_takes_it_down_for_another_while() -> None:
 
 
 def test_thin_traffic_ends_a_trial_by_time() -> None:
-    condition = Condition(SETTINGS, 0.0)
-    for _ in range(5):
-        condition.ended(1.0, good=False)
-    for at in (21.0, 26.0, 31.0):
-        condition.probed(at, good=True)
-    assert condition.takes(32.0)
+    condition = on_trial()
     condition.ended(33.0, good=True)
     assert not condition.takes(90.0)
     assert condition.takes(91.0)

@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from pricing import load_catalog
-from router.cli import main
 
 Call = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def router(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+def router(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command_line: Call) -> Call:
     """Return a function that runs the command line in a folder with a folder of price files."""
     (tmp_path / "prices").mkdir()
     (tmp_path / "router.toml").write_text('price_files = ["prices/"]\n[aliases]\ncheap = "gpt-4.1-nano"\n', "utf-8")
@@ -25,13 +24,7 @@ def router(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     monkeypatch.delenv("ROUTER_CONFIG", raising=False)
     monkeypatch.setenv("ROUTER_DATABASE_URL", f"sqlite:///{tmp_path / 'ledger.db'}")
 
-    def call(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    return call
+    return command_line
 
 
 def rows(text: str, table: str) -> list[dict[str, Any]]:

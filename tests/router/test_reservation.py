@@ -71,6 +71,19 @@ async def test_what_fits_once_running_calls_have_ended_waits_for_them() -> None:
         await asyncio.wait_for(budget.reserve(Decimal(7)), 1)
 
 
+async def test_what_is_held_is_known_without_a_limit_too() -> None:
+    """3 + 2 are held; then the first costs 1, and the second's bill is never known: its 2 count as spent."""
+    budget = Budget(None)
+    first, second = await budget.reserve(Decimal(3)), await budget.reserve(Decimal(2))
+    assert await budget.reserve(None) == 0
+    assert budget.reserved_usd == 5
+    assert budget.left_usd is None
+    budget.settle(first, Decimal(1))
+    assert [budget.reserved_usd, budget.spent_usd] == [2, 1]
+    budget.settle(second, None)
+    assert [budget.reserved_usd, budget.spent_usd] == [0, 3]
+
+
 @given(st.lists(st.tuples(st.integers(1, 100), st.integers(0, 100)), max_size=30))
 def test_law_what_is_spent_and_reserved_never_exceeds_the_budget(calls: list[tuple[int, int]]) -> None:
     budget = Budget(Decimal(200))

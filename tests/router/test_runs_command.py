@@ -10,16 +10,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from router.cli import main
 from router.cli.run_progress import ProgressLine, words_of
+from router.cli.runs_page import run_page
 from router.endpoints.sandbox import Fault
 from router.ledger import open_ledger
+from router.ledger.records import RunEnded, RunRow, RunStarted
+from router.ledger.run_reader import RunState, RunSums
+from router.ledger.tool_calls import ToolCallRow
+from router.ledger.tool_records import ToolCallEnded, ToolCallStarted
 from router.progress import RunProgress
 
 STEPS = [
@@ -31,18 +37,14 @@ Router = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def router(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Router:
+def router(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command_line: Callable[..., tuple[int, str, str]]
+) -> Router:
     """Return a function that runs the command line in a folder whose router.toml names a stand-in server."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ROUTER_CONFIG", raising=False)
 
-    def call(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    return call
+    return command_line
 
 
 @pytest.fixture
@@ -134,6 +136,21 @@ def test_steps_that_are_wrong_are_one_line_and_a_hint(
     assert made.requests == ()
 
 
+def test_a_step_is_a_line_whatever_separators_its_text_has(
+    served: Callable[..., Any], router: Router, tmp_path: Path
+) -> None:
+    """JSON allows these inside a text as they are; what divides JSON lines is the line feed alone."""
+    made = served()
+    (tmp_path / "steps.json").write_text(
+        '{"id": "a", "prompt": "x\u2028y\u2029z\u0085w"}\n{"id": "b", "prompt": "x"}\n'
+    )
+    code, out, _ = router("run", "--steps", "steps.json", "--no-merge")
+
+    assert code == 0
+    assert out.startswith("[a]\n")
+    assert len(made.requests) == 2
+
+
 def test_runs_are_listed_shown_and_gone_on_with(served: Callable[..., Any], router: Router, tmp_path: Path) -> None:
     made = served({"*": Fault(match="boom", status=400)})
     (tmp_path / "steps.json").write_text(json.dumps(STEPS))
@@ -178,10 +195,18 @@ def test_an_unknown_run_is_one_line_and_a_hint(served: Callable[..., Any], route
     ]
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("numbers", "code"),
+    [
+        ([signal.SIGINT], 130),
+        ([signal.SIGTERM], 143),
+        ([signal.SIGINT] * 5, 130),
+        ([signal.SIGTERM, signal.SIGINT, signal.SIGINT], 143),
+    ],
+)
 @pytest.mark.usefixtures("router")
 def test_a_stopped_run_says_what_it_may_have_cost_and_how_it_goes_on(
-    served: Callable[..., Any], router: Router, tmp_path: Path, number: int, code: int
+    served: Callable[..., Any], router: Router, tmp_path: Path, numbers: list[int], code: int
 ) -> None:
     made = served({"*": [Fault(match="rivers"), Fault(hang=True)]})
     (tmp_path / "steps.json").write_text(json.dumps(STEPS))
@@ -196,7 +221,9 @@ def test_a_stopped_run_says_what_it_may_have_cost_and_how_it_goes_on(
     while time.monotonic() < deadline and [each.client_stayed for each in made.requests].count(True) < 1:
         time.sleep(0.02)
     time.sleep(0.3)  # so that the answer is on record, too
-    child.send_signal(number)
+    for number in numbers:  # an impatient user's too, one after the other
+        child.send_signal(number)
+        time.sleep(0.01)
     out, err = child.communicate(timeout=30)
 
     assert (child.returncode, out) == (code, "")
@@ -256,6 +283,23 @@ def test_progress_is_shown_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch, 
     quiet.watch(now)
     quiet.stop()
     assert capsys.readouterr().err == ""
+
+
+def test_tool_calls_are_shown_with_their_time_and_those_without_an_end_as_such() -> None:
+    """1,500 µs are 1.5 ms; the second has no end on record."""
+    run = RunState(RunRow(RunStarted("r", "hybrid", "1", 0), RunEnded("r", "failed", 5)), RunSums())
+    begun = ToolCallStarted("t1", "r", "k", 0, "shop", "query", 0, 2, step_id="a")
+    calls = (
+        ToolCallRow(begun, ToolCallEnded("t1", "failed", 1500, error="no such table")),
+        ToolCallRow(replace(begun, tool_call_id="t2", tool="list", step_id=None), None),
+    )
+    shown = run_page(run, (), (), calls).tables[-1]
+
+    assert shown.name == "tool_calls"
+    assert shown.rows == (
+        ("shop__query", "a", "failed", Fraction(3, 2), "no such table"),
+        ("shop__list", None, "never completed", None, None),
+    )
 
 
 def test_a_pid_is_not_needed_to_see_that_a_run_was_interrupted(

@@ -265,6 +265,17 @@ async def test_who_watches_sees_every_step_and_the_money(bench: Make) -> None:
     assert seen[0].gate_limits.keys() == {"sandbox"}
 
 
+async def test_what_running_calls_hold_is_seen_without_a_budget_too(bench: Make) -> None:
+    made = bench({"*": Fault(latency_ms=20)}, swarm={"concurrency": 2})
+    seen: list[RunProgress] = []
+    async with made.router as router:
+        await router.route("x", steps=steps_of(4), merge=False, watch=seen.append)
+
+    assert {now.budget_usd for now in seen} == {None}
+    assert max(now.reserved_usd for now in seen) > 0
+    assert seen[-1].reserved_usd == 0
+
+
 async def test_a_watcher_that_fails_breaks_nothing(bench: Make) -> None:
     made = bench()
 

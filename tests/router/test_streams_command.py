@@ -160,7 +160,7 @@ def test_json_of_a_page_loses_nothing_on_a_narrow_stream(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGHUP", 129)])
-def test_a_signal_ends_a_run_in_one_line_and_completes_its_row(tmp_path: Path, name: str, code: int) -> None:
+def test_a_signal_ends_a_run_says_what_it_cost_and_completes_its_row(tmp_path: Path, name: str, code: int) -> None:
     with SandboxThread(Sandbox(faults={"*": Fault(hang=True)})) as server:
         settings(tmp_path, server)
         url = f"sqlite:///{tmp_path / 'ledger.db'}"
@@ -176,7 +176,10 @@ def test_a_signal_ends_a_run_in_one_line_and_completes_its_row(tmp_path: Path, n
         child.send_signal(getattr(signal, name))
         _, err = child.communicate(timeout=30)
     assert child.returncode == code
-    assert err.decode().splitlines() == ["error: stopped; what was under way is in the ledger"]
+    stopped, besides, last = err.decode().splitlines()
+    assert stopped.endswith(": stopped; 1 requests were sent; paid: nothing")
+    assert besides.startswith("possibly billed besides: 1 requests, 0.00")
+    assert last == "error: stopped; what was under way is in the ledger"
     with open_ledger(url) as ledger:
         (run,) = ledger.reader.runs(0, 2**62)
         (row,) = ledger.reader.attempts(run.started.run_id)
