@@ -19,12 +19,13 @@ from typing import Any
 from pricing.usage import Usage
 from router.alerts import Alert
 from router.attempts import CallSpec, Desk, Ended, Say, Turn, attempt
-from router.errors import BudgetExceeded, BudgetUncounted, EndpointError
+from router.bill import bill
+from router.errors import BudgetExceeded, BudgetUncounted, EndpointError, NoEndpoint
 from router.fallback import fallback_candidates
 from router.ledger.records import Answer
 from router.limits import Gate, Place, TurnedAway
 from router.outcome import CallOutcome, Tally
-from router.reservation import Reservation, reservation
+from router.reservation import Reservation, answers_asked, output_cap, reservation
 from router.result import Candidate
 from router.retries import REFUSALS, RETRIED, may_retry, retry_wait_s
 from router.sent import sent_fields
@@ -54,10 +55,14 @@ async def perform(desk: Desk, spec: CallSpec, say: Say | None = None) -> CallOut
         say: takes its text as it streams; text that was handed on is never taken back by a retry. None: not streamed.
 
     Raises:
+        NoEndpoint: no configured endpoint offers its model.
         BudgetExceeded: the next attempt could cross the budget; it was not sent.
         RunHeld: another process may have taken the run over; the next attempt was not sent.
         LedgerError: a row could not be committed; a request without its row is never sent.
     """
+    if spec.candidate.endpoint is None:
+        message = f"no endpoint is set that could serve {spec.candidate.model}"
+        raise NoEndpoint(message, hint="set the key of one that offers it (router config check)")
     key = call_key(desk.run_id, spec)
     tally = Tally()
     if desk.resumed:
@@ -280,20 +285,27 @@ class _Call:
         return self.spec.deadline_s is not None and _now() + wait_s >= self.spec.deadline_s
 
     def _reservation(self, parameters: Mapping[str, Any]) -> Reservation:
-        candidate = self.candidate
-        return reservation(
-            self.desk.market,
+        candidate, market = self.candidate, self.desk.market
+        held = reservation(
+            market,
             candidate.offer,
             input_tokens=candidate.input_tokens,
             likely_output_tokens=candidate.output_tokens[2],
-            max_output_tokens=_cap(parameters),
+            max_output_tokens=output_cap(parameters),
             left_usd=self.desk.budget.left_usd,
+            answers=answers_asked(parameters),
         )
+        tier = parameters.get("service_tier")
+        if held.amount_usd is None or not isinstance(tier, str):
+            return held
+        # The tier that is served sets the price: the one that is asked for, or the plain one.
+        dear_usd = bill(market, candidate.offer, served_name=None, usage=held.usage, service_tier=tier).settled_usd
+        return held if dear_usd is None else replace(held, amount_usd=max(held.amount_usd, dear_usd))
 
     def _tokens(self, held: Reservation, parameters: Mapping[str, Any]) -> int:
         """Return what the attempt may use, tokens: its input, and its output's cap, or what it is likely to be."""
         likely = self.candidate.output_tokens[2]
-        return self.candidate.input_tokens + (held.max_output_tokens or _cap(parameters) or likely)
+        return self.candidate.input_tokens + (held.max_output_tokens or output_cap(parameters) or likely)
 
     def not_sent(self, error: EndpointError) -> CallOutcome:
         """Return the outcome of a call that could not be sent (again)."""
@@ -339,11 +351,6 @@ class _Call:
             details = {"fallback": served.endpoint, "model_asked": asked.model, "model_served": served.model}
             self.desk.health.alerts.tell(Alert("fallback", asked.endpoint or "", "served", words, details))
         return words
-
-
-def _cap(parameters: Mapping[str, Any]) -> int | None:
-    cap = parameters.get("max_tokens", parameters.get("max_completion_tokens"))
-    return cap if isinstance(cap, int) else None
 
 
 def _with_note(error: EndpointError, note: str) -> EndpointError:

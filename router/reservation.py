@@ -6,9 +6,12 @@ Invariant: pure; where there is a budget, a request whose output has no cap gets
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any, TypeGuard
 
+from pricing.usage import Usage
 from router.policy import Market, Offer
 
 _MARGIN_TENTHS = 13
@@ -23,10 +26,12 @@ class Reservation:
     Args:
         amount_usd: the most the request can cost, USD; None where a price is unknown.
         max_output_tokens: cap to send with it, tokens; None: leave the request's own.
+        usage: what the amount is the cost of.
     """
 
     amount_usd: Decimal | None
-    max_output_tokens: int | None = None
+    max_output_tokens: int | None
+    usage: Usage
 
 
 def reservation(
@@ -37,6 +42,7 @@ def reservation(
     likely_output_tokens: int,
     max_output_tokens: int | None,
     left_usd: Decimal | None,
+    answers: int = 1,
 ) -> Reservation:
     """Return what to hold for one request.
 
@@ -47,19 +53,46 @@ def reservation(
         likely_output_tokens: output that nine answers in ten stay below, tokens.
         max_output_tokens: the request's own cap on its output, tokens, or None.
         left_usd: what is left of the budget, USD; None: there is none.
+        answers: how many answers it asks for, each within the cap.
     """
     sent = input_tokens * _MARGIN_TENTHS // 10 + 1
     quotation = market.quotation(offer)
+
+    def held(output_tokens: int, cap: int | None = None) -> Reservation:
+        amount_usd = quotation.cost_usd(sent, output_tokens * answers)
+        return Reservation(
+            amount_usd, cap, Usage(uncached_input_tokens=sent, plain_output_tokens=output_tokens * answers)
+        )
+
     if max_output_tokens is not None:
-        return Reservation(quotation.cost_usd(sent, max_output_tokens))
+        return held(max_output_tokens)
     if left_usd is None:
-        return Reservation(quotation.cost_usd(sent, likely_output_tokens))
+        return held(likely_output_tokens)
     base, many = quotation.cost_usd(sent, 0), quotation.cost_usd(sent, _MANY_TOKENS)
     if base is None or many is None:
-        return Reservation(quotation.cost_usd(sent, likely_output_tokens))
+        return held(likely_output_tokens)
     a_token = (many - base) / _MANY_TOKENS
     info = quotation.info
     most = info.max_output_tokens if info and info.max_output_tokens else _MANY_TOKENS
-    affordable = int((left_usd - base) / a_token) if a_token else most
+    affordable = int((left_usd - base) / a_token) // answers if a_token else most
     cap = max(likely_output_tokens, min(most, affordable))
-    return Reservation(quotation.cost_usd(sent, cap), cap)
+    return held(cap, cap)
+
+
+def output_cap(parameters: Mapping[str, Any]) -> int | None:
+    """Return the most output tokens that a request's body allows an answer; None: nothing bounds it.
+
+    Where both fields stand in it, an endpoint may heed either, so the larger one counts.
+    """
+    caps = [value for name in ("max_tokens", "max_completion_tokens") if _is_count(value := parameters.get(name))]
+    return max(caps, default=None)
+
+
+def answers_asked(parameters: Mapping[str, Any]) -> int:
+    """Return how many answers a request's body asks for."""
+    count = parameters.get("n")
+    return count if _is_count(count) else 1
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    return type(value) is int and value >= 1

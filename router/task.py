@@ -8,15 +8,27 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from router.errors import WrongUsage
 
 Messages = Sequence[Mapping[str, Any]]
 Role = Literal["single", "orchestrator", "worker", "judge", "shadow"]
 ROLES_OF_MESSAGES = ("system", "developer", "user", "assistant", "tool")
+
+
+def _counts_are_counts(extra: dict[str, Any]) -> dict[str, Any]:
+    """Refuse what would make a reservation senseless: the amount held is the most that these fields allow."""
+    for name in ("max_tokens", "max_completion_tokens", "n"):
+        value = extra.get(name, 1)
+        if type(value) is not int or not 1 <= value <= 10**9:
+            raise ValueError(f"{name} is {str(value)[:40]}; a whole number from 1 to 1,000,000,000 is allowed")
+    return extra
+
+
+BodyFields = Annotated[dict[str, Any], AfterValidator(_counts_are_counts)]
 
 
 class TaskStep(BaseModel):
@@ -40,7 +52,7 @@ class TaskStep(BaseModel):
     depends_on: tuple[str, ...] = ()
     mcp_tools: tuple[str, ...] = ()
     max_output_tokens: int | None = Field(default=None, ge=1)
-    extra: dict[str, Any] = Field(default_factory=dict)
+    extra: BodyFields = Field(default_factory=dict)
 
 
 class Task(BaseModel):
@@ -93,7 +105,7 @@ class Task(BaseModel):
     tenant: str | None = None
     tags: dict[str, str] = Field(default_factory=dict)
     run_key: str | None = Field(default=None, min_length=1, max_length=200)
-    extra: dict[str, Any] = Field(default_factory=dict)
+    extra: BodyFields = Field(default_factory=dict)
 
     @field_validator("messages")
     @classmethod

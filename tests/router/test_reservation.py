@@ -12,13 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from router.attempts import CallSpec
 from router.budget import Budget
+from router.calls import perform
 from router.client import Router
 from router.endpoints.sandbox import Fault
-from router.errors import BudgetExceeded
+from router.errors import BudgetExceeded, NoEndpoint, WrongUsage
 from router.presets import BUILT_IN_CONFIGURATIONS
-from router.reservation import reservation
+from router.reservation import answers_asked, output_cap, reservation
 from router.settings import Settings
+from router.task import Task
 
 PAPER = Router(Settings.model_validate({"configurations": dict(BUILT_IN_CONFIGURATIONS)}), environ={}).market()
 (GPT_41,) = PAPER.offers("gpt-4.1")  # 2.00 in, 8.00 out per Mtok
@@ -49,6 +52,59 @@ def test_with_a_budget_the_cap_is_what_it_can_pay_for() -> None:
     """0.02 − 0.002602 = 0.017398 $ pay for 2,174 tokens; the model itself stops at 32,768."""
     assert held(None, "0.02") == (Decimal("0.019994"), 2174)
     assert held(None, "100") == (Decimal("0.264746"), 32768)
+
+
+@pytest.mark.parametrize(
+    ("body", "cap", "answers"),
+    [
+        ({}, None, 1),
+        ({"max_tokens": 5}, 5, 1),
+        ({"max_tokens": 5, "max_completion_tokens": 100_000}, 100_000, 1),  # an endpoint may heed either
+        ({"max_completion_tokens": 7, "n": 50}, 7, 50),
+        ({"max_tokens": True, "n": True}, None, 1),
+        ({"max_tokens": -4, "n": 0}, None, 1),
+    ],
+)
+def test_what_a_body_allows(body: dict[str, Any], cap: int | None, answers: int) -> None:
+    assert (output_cap(body), answers_asked(body)) == (cap, answers)
+
+
+def test_many_answers_hold_as_many_times_as_much() -> None:
+    """50 · 100 tokens at 8 µ$ and the input's 2,602 µ$; of 0.02 USD, 2,174 tokens, a fiftieth is 43."""
+    sizes = {"input_tokens": 1000, "likely_output_tokens": 10, "answers": 50}
+    capped = reservation(PAPER, GPT_41, max_output_tokens=100, left_usd=None, **sizes)
+    assert capped.amount_usd == Decimal("0.042602")
+    free = reservation(PAPER, GPT_41, max_output_tokens=None, left_usd=Decimal("0.02"), **sizes)
+    assert (free.max_output_tokens, free.amount_usd) == (43, Decimal("0.019802"))
+
+
+@pytest.mark.parametrize(
+    ("extra", "least"),
+    [
+        ({"max_tokens": 5, "max_completion_tokens": 1000}, "0.008"),  # 1,000 tokens at 8 µ$
+        ({"max_tokens": 100, "n": 20}, "0.016"),  # 20 · 100
+        ({"max_tokens": 1000, "service_tier": "priority"}, "0.014"),  # 1,000 at the priority rate of 14 µ$
+    ],
+)
+async def test_what_the_vendor_s_fields_allow_is_held(
+    bench: Callable[..., Any], extra: dict[str, Any], least: str
+) -> None:
+    made = bench()
+    async with made.router as router:
+        result = await router.route("hello", extra=extra)
+    with made.ledger() as ledger:
+        (row,) = ledger.reader.attempts(result.run_id)
+    assert row.started.reserved_usd is not None
+    assert Decimal(least) <= row.started.reserved_usd < Decimal(least) + Decimal("0.001")
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens", "n"])
+@pytest.mark.parametrize("value", [0, -5, True, "7", 1.5, 10**10])
+def test_counts_among_the_vendor_s_fields_are_counts(name: str, value: object) -> None:
+    with pytest.raises(WrongUsage, match=rf"{name} is .*; a whole number from 1 to 1,000,000,000 is allowed"):
+        Task.of("hello", extra={name: value})
+    with pytest.raises(WrongUsage, match=rf"{name} is "):
+        Task.of("hello", steps=[{"id": "a", "prompt": "b", "extra": {name: value}}])
 
 
 async def test_a_budget_below_a_likely_answer_is_refused() -> None:
@@ -117,3 +173,13 @@ async def test_a_swarm_stops_at_its_budget(bench: Callable[..., Any]) -> None:
     spent = sum((entry.input_tokens * 2 + entry.output_tokens * 8 for entry in made.requests), 0)
     assert 3 < len(made.requests) < 42
     assert Decimal(spent) / 10**6 <= Decimal("0.045")
+
+
+async def test_a_call_that_no_endpoint_serves_is_refused_in_words() -> None:
+    decision = Router(Settings.model_validate({"configurations": dict(BUILT_IN_CONFIGURATIONS)}), environ={}).decide(
+        "hello", configuration="all-gpt-4.1"
+    )
+    spec = CallSpec(decision.chosen, "worker", "chat", ({"role": "user", "content": "hello"},))
+    nobody: Any = None  # nothing of the desk is looked at
+    with pytest.raises(NoEndpoint, match=r"no endpoint is set that could serve gpt-4\.1"):
+        await perform(nobody, spec)
