@@ -7,7 +7,7 @@ import json
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -41,15 +41,11 @@ async def serving(write: Callable[[asyncio.StreamWriter], Awaitable[None]]) -> A
     """Serve one answer to each request, and yield an endpoint that asks there."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
+        with closing(writer), suppress(asyncio.IncompleteReadError, ConnectionError):  # a client may leave
             head = await reader.readuntil(b"\r\n\r\n")
             await reader.readexactly(int(re.search(rb"(?i)content-length: (\d+)", head)[1]))  # type: ignore[index]
             await write(writer)
             await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        finally:
-            writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:

@@ -536,12 +536,16 @@ def test_a_cancelled_wait_for_the_pace_gives_its_place_back() -> None:
     async def main() -> None:
         gate = Gate(1, pace=Pace("x", None, 100))
         async with gate.slot(100):
-            pass
+            assert gate.state.in_flight == 1
         waiting = asyncio.ensure_future(gate.enter(100))
         await asyncio.sleep(1)
+        assert not waiting.done()  # a minute's tokens are used up
         waiting.cancel()
         await asyncio.wait([waiting])
+        assert waiting.cancelled()
         assert gate.state.in_flight == 0
+        async with gate.slot(0):
+            assert gate.state.in_flight == 1
 
     run(main())
 

@@ -220,9 +220,9 @@ async def test_a_hung_first_call_holds_nobody_up_for_long() -> None:
 
     first = asyncio.create_task(hang())
     await asyncio.sleep(0)
-    async with asyncio.timeout(10), warmer.turn(offer, READY, {}):
-        pass
-    assert not first.done()
+    async with asyncio.timeout(10), warmer.turn(offer, READY, {}) as second:
+        assert not first.done()
+        assert not second.is_answered
     first.cancel()
     await asyncio.wait([first])
     async with asyncio.timeout(10), warmer.turn(offer, READY, {}) as turn:
@@ -240,7 +240,11 @@ async def test_calls_that_share_no_cache_do_not_wait_for_each_other() -> None:
         warmer.turn(deepseek, READY, {"tools": [{"name": "x"}]}),
         warmer.turn(deepseek, READY[-1:], {}),
     ):
-        pass
+        alike = asyncio.create_task(warmer.turn(deepseek, READY, {}).__aenter__())
+        await let_others_run()
+        assert not alike.done()  # one that does share waits for the one ahead
+        alike.cancel()
+        await asyncio.wait([alike])
 
 
 # One call, and an orchestrator's own plan ----------------------------------------------------------------------------

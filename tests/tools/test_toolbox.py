@@ -98,7 +98,7 @@ async def test_tools_are_refused_until_they_are_approved(shop: Make) -> None:
     made = await shop(approved=False)
     with pytest.raises(ToolRefused, match="plain__echo has not been approved") as caught:
         async with made.toolbox.kit(["plain__echo"]):
-            pass
+            pytest.fail("the tool was handed out")
     assert caught.value.hint == "look at it, then: router tools approve plain"
     await made.approve()
     async with made.toolbox.kit(["plain__echo"]) as kit:
@@ -110,7 +110,7 @@ async def test_a_tool_that_is_not_offered_is_one_line(shop: Make) -> None:
     made = await shop({"plain": {"allow": ["echo", "fly"]}})
     with pytest.raises(ToolRefused, match="server plain offers no tool 'fly'"):
         async with made.toolbox.kit(["plain__fly"]):
-            pass
+            pytest.fail("the tool was handed out")
 
 
 async def test_a_rug_pull_is_refused_at_the_next_start(shop: Make) -> None:
@@ -120,7 +120,7 @@ async def test_a_rug_pull_is_refused_at_the_next_start(shop: Make) -> None:
     try:
         with pytest.raises(ToolRefused, match="plain__echo has changed since it was approved: its description"):
             async with later.kit(["plain__echo"]):
-                pass
+                pytest.fail("the tool was handed out")
         async with later.kit(["plain__add"]) as kit:  # what has not changed may still be used
             assert kit is not None
     finally:
@@ -149,12 +149,12 @@ async def test_a_lock_file_that_was_edited_is_one_line(shop: Make) -> None:
         WrongUsage, match=r"router-tools\.lock: plain, echo: its sha256 is not that of the text beside it"
     ):
         async with made.toolbox.kit(["plain__echo"]):
-            pass
+            pytest.fail("the tool was handed out")
     for text in ("", "[]", '{"version": 2, "servers": {}}', '{"version": 1}'):
         path.write_text(text)
         with pytest.raises(WrongUsage, match=r"router-tools\.lock: is not a file of approved tools"):
             async with made.toolbox.kit(["plain__echo"]):
-                pass
+                pytest.fail("the tool was handed out")
 
 
 async def test_a_task_s_own_tool_of_the_same_name_is_refused(shop: Make) -> None:
@@ -162,7 +162,7 @@ async def test_a_task_s_own_tool_of_the_same_name_is_refused(shop: Make) -> None
     own = {"type": "function", "function": {"name": "plain__echo"}}
     with pytest.raises(WrongUsage, match="the tool 'plain__echo' stands in tools and in mcp_tools"):
         async with made.toolbox.kit(["plain__echo"], own=[own]):
-            pass
+            pytest.fail("the tool was handed out")
 
 
 # Servers that do not start -------------------------------------------------------------------------------------------
