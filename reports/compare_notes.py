@@ -103,7 +103,10 @@ def _latency(them: Sequence[Contender]) -> Iterable[Note]:
 
 
 def _quality(them: Sequence[Contender]) -> Iterable[Note]:
-    yield Note("note", "quality is – because the ledger holds no judged outcomes; nothing measured here stands for it")
+    yield Note(
+        "note",
+        "quality is – because scores of judged answers are not compared yet; nothing measured here stands for it",
+    )
     if any(each.quality.bound_share is not None for each in them):
         text = (
             "published: not measured here, but the lower bound of published benchmark scores (docs/quality-priors.md), "

@@ -183,7 +183,7 @@ def test_without_a_class_nothing_is_said_of_quality(ledger: Ledger, catalog: Cat
     assert "best-single" not in page.table("configurations").column("configuration")
     assert row(page, "configurations", "cheapest-single")["worker"] == "gpt-4.1-nano"
     assert {table.name for table in page.tables} == {"configurations", "savings", "choices", "lines"}
-    assert "quality is – because the ledger holds no judged outcomes" in notes(page)
+    assert "quality is – because scores of judged answers are not compared yet" in notes(page)
     assert "no best single: no single model that could do all of it has a published quality" in notes(page)
 
 
