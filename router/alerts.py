@@ -31,7 +31,8 @@ class Alert:
     Args:
         event: "budget", "health" or "fallback".
         subject: what it is about: a budget's name, an endpoint's.
-        state: what has become of it, in a word: "down", "up", "crossed" ...
+        state: what has become of it, in a word: of a budget "near" or "over", of an endpoint "down", "trial" or "up";
+            "served" by its fallback.
         message: one line for people; it holds no secret.
         details: further facts, JSON values.
         at: when, aware UTC.

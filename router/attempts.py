@@ -22,12 +22,13 @@ from router.bill import Bill, bill
 from router.budget import Budget
 from router.endpoints.protocol import Endpoint, WireRequest, WireResponse
 from router.errors import EndpointError, RouterError, RunHeld
-from router.exchange import Bounds, Say, exchange
+from router.exchange import Bounds, Say, Whose, exchange
 from router.health import Health
+from router.ledger.budget_records import BudgetUse
 from router.ledger.keys import new_id
 from router.ledger.records import ANSWER_KEPT_US, Answer, AttemptEnded, AttemptStarted, AttemptStatus
 from router.limits import Gate
-from router.monthly import NO_USE, MonthlyBudgets, Use
+from router.monthly import MonthlyBudgets
 from router.policy import Market
 from router.reservation import Reservation
 from router.result import Candidate
@@ -150,6 +151,13 @@ class CallSpec:
     idle_s: float | None = None
     fallbacks: tuple[Candidate, ...] = ()
 
+    @property
+    def whose_time(self) -> Whose:
+        """Whose time ends with its deadline: a step's, the run's where it is no step's, or a judgement's own."""
+        if self.role == "judge":
+            return "judge"
+        return "run" if self.step_id is None else "step"
+
 
 @dataclass(frozen=True, slots=True)
 class Turn:
@@ -218,14 +226,15 @@ async def attempt(desk: Desk, spec: CallSpec, turn: Turn, say: Say | None) -> En
 
     started = record.started(desk, started_us)
     if desk.monthly is not None:
-        record.monthly, record.use = desk.monthly, await desk.monthly.hold(started)
+        record.monthly, record.uses = desk.monthly, await desk.monthly.hold(started)
     is_sent = False
     try:
-        await desk.write(*record.use.records, started)
+        await desk.write(*record.uses, started)
         record.state_us, record.begun_ns = record.elapsed_us(), time.perf_counter_ns()
         is_sent = True
-        bounds = Bounds(turn.candidate.endpoint or "", spec.deadline_s, spec.idle_s, is_heard=say is not None)
-        is_streamed = say is not None or spec.idle_s is not None
+        name, is_heard = turn.candidate.endpoint or "", say is not None
+        bounds = Bounds(name, spec.deadline_s, spec.idle_s, is_heard=is_heard, whose=spec.whose_time)
+        is_streamed = is_heard or spec.idle_s is not None
         return record.succeeded(desk, await _send(desk, spec, turn, hear if is_streamed else None, bounds))
     except EndpointError as error:
         return record.failed(error, "".join(heard))
@@ -267,7 +276,7 @@ class _Record:
     begun_ns: int
     state_us: int = 0
     monthly: MonthlyBudgets | None = None
-    use: Use = NO_USE
+    uses: tuple[BudgetUse, ...] = ()
 
     def elapsed_us(self) -> int:
         return (time.perf_counter_ns() - self.begun_ns) // 1000
@@ -353,10 +362,10 @@ class _Record:
         prices: tuple[Record, ...] = ()
         if charged.prices is not None and row.price_set_id is not None:
             prices = (charged.prices,)
-        if self.monthly is None:
+        if self.monthly is None or not self.uses:
             return (*prices, row)
         cost_usd = Decimal(0) if row.usage == Usage() else charged.settled_usd
-        return (*prices, row, *self.monthly.ended(self.use, cost_usd, int(self.market.at.timestamp()) * 1_000_000))
+        return (*prices, row, *self.monthly.ended(self.uses, cost_usd, self.market.at.date()))
 
     def _bill(
         self,

@@ -76,5 +76,5 @@ class Budget:
         """Replace a reservation by its cost; None: the bill is not known, so the reserved amount stays held."""
         self.reserved_usd -= reserved_usd
         self.spent_usd += reserved_usd if cost_usd is None else cost_usd
-        settled, self._settled = self._settled, asyncio.Event()
-        settled.set()
+        self._settled.set()  # wakes all who wait now
+        self._settled.clear()

@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -27,10 +27,13 @@ from router.limits import Gate, Place, TurnedAway
 from router.outcome import CallOutcome, Tally
 from router.reservation import Reservation, answers_asked, output_cap, reservation
 from router.result import Candidate
-from router.retries import REFUSALS, RETRIED, may_retry, retry_wait_s
+from router.retries import REFUSALS, RETRIED, may_retry, retry_wait_s, why_not_waited
 from router.sent import sent_fields
 
-__all__ = ["CallOutcome", "call_key", "perform", "retry_wait_s"]
+__all__ = ["Ask", "CallOutcome", "call_key", "perform", "retry_wait_s"]
+
+Ask = Callable[[Desk, CallSpec, Say | None], Awaitable[CallOutcome]]
+"""Makes one call of a model, as `perform` does."""
 
 MOVED = RETRIED - {"rate_limited"}
 """Kinds of error after which the next attempt goes to the fallback, where there is one."""
@@ -75,11 +78,10 @@ async def perform(desk: Desk, spec: CallSpec, say: Say | None = None) -> CallOut
         if isinstance(ended, EndpointError):
             return call.not_sent(ended)
         wait_s = call.wait_s(ended)
+        if not spec.is_last or ended.error is not None:  # else its caller writes it
+            await desk.write(*ended.records)
         if wait_s is None:
-            if not spec.is_last or ended.error is not None:
-                await desk.write(*ended.records)
             return call.outcome(ended)
-        await desk.write(*ended.records)
         if wait_s:
             await asyncio.sleep(wait_s)
 
@@ -129,12 +131,13 @@ class _Call:
         parameters = sent_fields(self.desk.market, self.candidate, self.spec.parameters)
         held = self._reservation(parameters)
         self.cap = held.max_output_tokens
-        tokens = self._tokens(held, parameters)
+        tokens = self.candidate.input_tokens + held.usage.output_tokens
         if self.gate.pace is not None and (never := self.gate.pace.check(tokens)) is not None:
             return never
         entered = await self._enter(held.amount_usd, tokens)
         if entered is None:
-            return EndpointError("timeout", f"{self.spec.candidate.model}: no place before the step's time-out")
+            spec = self.spec
+            return EndpointError("timeout", f"{spec.candidate.model}: no place before the {spec.whose_time}'s time-out")
         place, reserved_usd = entered
         queue_us = (time.perf_counter_ns() - waited_ns) // 1000
         number = self.tally.before + self.tally.attempts + 1
@@ -222,15 +225,20 @@ class _Call:
 
         A refused call waits at its gate, with all others, not by itself.
         """
-        error = ended.error
+        error, attempts, retry = ended.error, self.tally.attempts, self.desk.retry
         if error is None or self.spoken:
             return None
-        if error.kind in MOVED and self._moves(error):
-            return 0.0
         billed = self.tally.billed - error.possibly_billed
-        wait_s = retry_wait_s(error, self.tally.attempts, billed, self.desk.retry, self.desk.chance.random())
+        if not may_retry(error, attempts, billed, retry):
+            return None
+        if error.kind in MOVED and self._moves():
+            return 0.0
+        wait_s = retry_wait_s(error, attempts, billed, retry, self.desk.chance.random())
         if wait_s is None or self._too_late(wait_s):
-            return 0.0 if error.kind in REFUSALS and self._moves(error) else None
+            if error.kind in REFUSALS and self._moves():
+                return 0.0
+            self.tally.note = why_not_waited(error, retry)
+            return None
         if error.kind in REFUSALS:
             return 0.0
         if self.gate.retries.take(_now()):
@@ -238,13 +246,9 @@ class _Call:
         self.tally.note = self.gate.retries.used_up
         return None
 
-    def _moves(self, error: EndpointError) -> bool:
-        """Go on to the next fallback that is up, where there is one and there may be another attempt."""
-        if not self._has_fallback():
-            return False
-        billed = self.tally.billed - error.possibly_billed
-        waitless = EndpointError(error.kind, "", possibly_billed=error.possibly_billed)
-        if not may_retry(waitless, self.tally.attempts, billed, self.desk.retry) or self._too_late(0.0):
+    def _moves(self) -> bool:
+        """Go on to the next fallback that is up, where there is one and time is left."""
+        if not self._has_fallback() or self._too_late(0.0):
             return False
         after = self._usable_from((self.at or 0) + 1)
         if after is None:
@@ -301,11 +305,6 @@ class _Call:
         # The tier that is served sets the price: the one that is asked for, or the plain one.
         dear_usd = bill(market, candidate.offer, served_name=None, usage=held.usage, service_tier=tier).settled_usd
         return held if dear_usd is None else replace(held, amount_usd=max(held.amount_usd, dear_usd))
-
-    def _tokens(self, held: Reservation, parameters: Mapping[str, Any]) -> int:
-        """Return what the attempt may use, tokens: its input, and its output's cap, or what it is likely to be."""
-        likely = self.candidate.output_tokens[2]
-        return self.candidate.input_tokens + (held.max_output_tokens or output_cap(parameters) or likely)
 
     def not_sent(self, error: EndpointError) -> CallOutcome:
         """Return the outcome of a call that could not be sent (again)."""

@@ -19,15 +19,15 @@ from dataclasses import dataclass
 from router.settings_health import GateSettings
 from router.window import Window
 
-FIRST_LIMIT = 8
-"""Requests in flight before an endpoint has shown that it takes more."""
 DOUBLING_S = 0.5
 """The limit doubles at most so often, seconds, however fast the answers come: a limit by the second needs its time to
 be noticed."""
 SLOWER = 1.5
 """How many times the best mean latency ends the doubling."""
 SLOW_S = 1.0
+"""What stands for a pause, seconds, where the doubling has ended without a refusal."""
 SHARE_WINDOW_S = 60.0
+"""Over how long the share of refusals is counted, seconds."""
 _MOST_POINTS = 512
 
 
@@ -83,11 +83,12 @@ class Concurrency:
         Args:
             now_s: the present instant.
             in_flight: how many were in flight, it among them; 0: it tells nothing of the limit.
-            latency_s: how long it took, seconds.
+            latency_s: how long it took, seconds; not looked at where `in_flight` is 0.
         """
-        self._latency_s, self._latencies = self._latency_s + latency_s, self._latencies + 1
         self._seen.add(now_s, 0)
-        self._streak += in_flight > 0
+        if in_flight > 0:
+            self._latency_s, self._latencies = self._latency_s + latency_s, self._latencies + 1
+            self._streak += 1
         if self._streak >= 2 * self._limit:
             self._proven = max(self._proven, min(self.limit, in_flight))
         if in_flight * 2 < self._limit:

@@ -7,9 +7,10 @@ In: an endpoint, a request, a deadline, the longest silence. Out: the answer, it
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
+from typing import Literal
 
 from router.endpoints.protocol import Endpoint, TextDelta, WireRequest, WireResponse
 from router.errors import EndpointError, RouterError
@@ -17,8 +18,15 @@ from router.errors import EndpointError, RouterError
 Say = Callable[[str], Awaitable[None]]
 """Takes a piece of the answer's text; nothing more is read from the model until it has."""
 
-
+Whose = Literal["step", "run", "judge"]
+TIME_OUTS: Mapping[Whose, str] = {
+    "step": "[swarm] step_timeout_s",
+    "run": "[swarm] run_timeout_s",
+    "judge": "[judge] timeout_s",
+}
+"""The setting of each one's time, for messages."""
 MOST_LULL_S = 0.05
+"""The longest that tokens gather unread, seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +39,14 @@ class Bounds:
         idle_s: longest silence from one token to the next, seconds, or None; it needs a hearer.
         is_heard: whether each token is wanted at once; else several are taken together, which costs less, and the
             tokens of the last `MOST_LULL_S` may be unread where the caller leaves.
+        whose: whose time ends with the deadline, for messages.
     """
 
     endpoint: str
     deadline_s: float | None = None
     idle_s: float | None = None
     is_heard: bool = True
+    whose: Whose = "step"
 
     def lull_s(self) -> float:
         """Return how long tokens may gather before they are read, seconds: a small part of the silence allowed."""
@@ -76,8 +86,8 @@ async def exchange(endpoint: Endpoint, request: WireRequest, hear: Say | None, b
         kind, what = "idle", f"sent no token for {bounds.idle_s:g} s"
         hint = "raise [swarm] idle_timeout_s, or lower the concurrency"
     except TimeoutError:
-        kind, what = "timeout", "did not finish before the step's time-out"
-        hint = "raise [swarm] step_timeout_s, or lower the concurrency"
+        kind, what = "timeout", f"did not finish before the {bounds.whose}'s time-out"
+        hint = f"raise {TIME_OUTS[bounds.whose]}, or lower the concurrency"
     message = f"endpoint {bounds.endpoint}: {request.model} {what}"
     raise EndpointError(kind, message, possibly_billed=True, hint=hint)
 

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from router.concurrency import FIRST_LIMIT, Concurrency, LimitPoint
+from router.concurrency import Concurrency, LimitPoint
 from router.retries import RetryBudget
 from router.settings import EndpointSettings, RetrySettings
 from router.settings_health import GateSettings
@@ -29,6 +29,7 @@ MOSTLY_SHARE = 0.5
 """What must have been taken of a refused wave, for its rate to have been too high and not its size."""
 ASKING_S = 2.0
 """How long the one that goes first is waited for, seconds."""
+_FIRST_LIMIT: int = EndpointSettings.model_fields["first_concurrency"].default
 
 
 class TurnedAway(Exception):
@@ -80,7 +81,7 @@ class Gate:
 
     Args:
         concurrency: the most requests in flight.
-        first: how many before anything is known; None: 8.
+        first: how many before anything is known; None: the default of an endpoint's `first_concurrency`.
         settings: how the limit follows.
         retry: `base_s` and `max_s` of the pauses, and the retry budget.
         pace: RPM and TPM; None: none are known.
@@ -100,10 +101,10 @@ class Gate:
         endpoint: str = "",
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._retry = retry or RetrySettings()
+        self._retry, settings = retry or RetrySettings(), settings or GateSettings()
         self.retries = RetryBudget(endpoint, self._retry)
         self.pace = pace
-        self._limit = Concurrency(concurrency, first or FIRST_LIMIT, settings or GateSettings(), self._loop.time())
+        self._limit = Concurrency(concurrency, first or _FIRST_LIMIT, settings, self._loop.time())
         self._chance = chance or random.Random()  # noqa: S311 — for jitter, not for secrets
         self._in_flight = self._answered = self._refused = self._pauses = 0
         self._waiting: deque[asyncio.Future[Place]] = deque()
@@ -115,7 +116,7 @@ class Gate:
         self._asking: Place | None = None
         self._wave = 0  # grows with each pause: who was sent before it belongs to the wave that was refused
         self._size = self._still_out = self._taken = self._turned_away = 0  # of that wave; what has become of it
-        self._tempo = Tempo(settings or GateSettings())
+        self._tempo = Tempo(settings)
         self._pace_timer: asyncio.TimerHandle | None = None
 
     @property

@@ -75,22 +75,6 @@ def tell_crossing(alerts: Alerts, crossing: Crossing) -> None:
     alerts.tell(Alert("budget", name_of(crossing.budget), state, str(crossing), details))
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
-    """What one attempt holds of the budgets, until it has ended.
-
-    Args:
-        records: to be written with the attempt's start.
-        held: what each holds in its budget's currency.
-    """
-
-    records: tuple[BudgetUse, ...] = ()
-    held: tuple[Decimal, ...] = ()
-
-
-NO_USE = Use()
-
-
 @dataclass(slots=True)
 class MonthlyBudgets:
     """The budgets of one ledger, shared by all runs of a router.
@@ -119,8 +103,8 @@ class MonthlyBudgets:
         """What has been crossed and said since the router was opened."""
         return tuple(self._told.values())
 
-    async def hold(self, started: AttemptStarted) -> Use:
-        """Return what an attempt holds of the budgets, to be committed with its start.
+    async def hold(self, started: AttemptStarted) -> tuple[BudgetUse, ...]:
+        """Return what an attempt holds of the budgets until it has ended, to be committed with its start.
 
         Committing it raises `BudgetExceeded` where a hard budget would be crossed, and `BudgetUncounted` where a count
         was taken away meanwhile (an import or `router budget` has changed what it begins with): `forget`, hold again.
@@ -133,17 +117,16 @@ class MonthlyBudgets:
             LedgerError: the database cannot be read or written.
         """
         if not self.settings.enforce:
-            return NO_USE
+            return ()
         await self._refresh(started.started_us)
         mine = [each for each in self._budgets if _counts(each, started)]
         if not mine:
-            return NO_USE
+            return ()
         month = month_of(started.started_us, self.zone)
-        held = tuple(self._amount(budget, started) for budget in mine)
+        uses = tuple(_use(budget, month, self._amount(budget, started)) for budget in mine)
         for budget in mine:
             await self._count(budget, month)
-        records = (_use(budget, month, amount) for budget, amount in zip(mine, held, strict=True))
-        return Use(tuple(records), held)
+        return uses
 
     def forget(self) -> None:
         """Let counts be looked for again."""
@@ -174,24 +157,23 @@ class MonthlyBudgets:
         await asyncio.to_thread(self.ledger.count_budget, budget, (month.start_us, month.end_us), convert)
         self._counted.add(key)
 
-    def ended(self, use: Use, cost_usd: Decimal | None, at_us: int) -> tuple[BudgetUse, ...]:
+    def ended(self, uses: tuple[BudgetUse, ...], cost_usd: Decimal | None, day: date) -> tuple[BudgetUse, ...]:
         """Return the records that replace what an attempt held by what it cost, to be written with its end.
 
         Args:
-            use: what it holds.
+            uses: what it holds.
             cost_usd: what it cost, USD; None: its bill is not known, so it stays held.
-            at_us: its instant, microseconds since 1970 UTC.
+            day: the UTC day whose exchange rates count.
         """
-        if cost_usd is None or not use.records:
+        if cost_usd is None:
             return ()
-        day = _day(at_us)
         changes = []
-        for record, held in zip(use.records, use.held, strict=True):
+        for use in uses:
             try:
-                cost = self.fx.convert(cost_usd, USD, record.currency, day)
+                cost = self.fx.convert(cost_usd, USD, use.currency, day)
             except FxError:  # of a soft one: a hard one would not have let it begin
                 continue
-            changes.append(replace(record, add=cost - held, limit=None, is_start=False))
+            changes.append(replace(use, add=cost - use.add, limit=None, is_start=False))
         return tuple(changes)
 
     async def _refresh(self, at_us: int) -> None:

@@ -42,18 +42,29 @@ def retry_wait_s(
         retry: the settings.
         chance: uniform in 0 to 1.
     """
-    if not may_retry(error, number, billed_before, retry):
+    if not may_retry(error, number, billed_before, retry) or why_not_waited(error, retry):
         return None
     return max(error.retry_after_s or 0.0, chance * min(retry.max_s, retry.base_s * 2.0 ** (number - 1)))
 
 
 def may_retry(error: EndpointError, number: int, billed_before: int, retry: RetrySettings) -> bool:
-    """Return whether there may be another attempt; see `retry_wait_s`."""
+    """Return whether there may be another attempt, whatever wait is asked for; see `retry_wait_s`."""
     if number >= retry.attempts or error.kind not in RETRIED:
         return False
-    if error.possibly_billed and billed_before >= 1:
-        return False
-    return (error.retry_after_s or 0.0) <= retry.retry_after_max_s
+    return not (error.possibly_billed and billed_before >= 1)
+
+
+def why_not_waited(error: EndpointError, retry: RetrySettings) -> str | None:
+    """Return what a message says of a stated `Retry-After` that is not waited for; None: it is, or there is none.
+
+    Args:
+        error: how the attempt failed.
+        retry: the settings.
+    """
+    asked_s, most_s = error.retry_after_s or 0.0, retry.retry_after_max_s
+    if asked_s <= most_s:
+        return None
+    return f"not tried again: it asks for a wait of {asked_s:,.6g} s, and [retry] retry_after_max_s is {most_s:g}"
 
 
 class RetryBudget:

@@ -22,6 +22,7 @@ GROWTH_A_S = 1.1
 FEWEST = 5
 """From fewer requests no rate is measured."""
 CATCH_UP_S = 0.02
+"""How much of the time that nobody used is made up for, seconds: what a busy event loop is late by."""
 _MOST_SENT = 4096
 
 

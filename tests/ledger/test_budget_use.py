@@ -125,7 +125,7 @@ async def test_an_attempt_counts_against_the_budgets_of_its_scopes(ledger: Ledge
         ledger.set_budget(BudgetRow(scope, name, ALL.amount, 0, "hard"))  # type: ignore[arg-type]
     started = sample.started(tenant="acme", task_class="code", reserved_usd=Decimal("0.1"))
     held = await monthly(ledger).hold(started)
-    found = {(each.scope, each.name, each.add) for each in held.records}
+    found = {(each.scope, each.name, each.add) for each in held}
     tenth = Decimal("0.1")
     assert found == {
         ("all", "", tenth),
@@ -139,21 +139,21 @@ async def test_an_attempt_counts_against_the_budgets_of_its_scopes(ledger: Ledge
 async def test_months_are_cut_in_the_zone_that_is_set(ledger: Ledger, sample: Sample, zone: str, start_us: int) -> None:
     ledger.set_budget(ALL)
     held = await monthly(ledger, zone).hold(sample.started(reserved_usd=Decimal("0.1")))
-    assert [each.month_start_us for each in held.records] == [start_us]
+    assert [each.month_start_us for each in held] == [start_us]
 
 
 async def test_what_is_not_known_is_refused_by_a_hard_budget_alone(ledger: Ledger, sample: Sample) -> None:
     started: AttemptStarted = sample.started(reserved_usd=None)
     ledger.set_budget(replace(ALL, mode="soft"))
     held = await monthly(ledger).hold(started)
-    assert [each.add for each in held.records] == [0]
+    assert [each.add for each in held] == [0]
     ledger.set_budget(ALL)
     with pytest.raises(BudgetExceeded, match="budget all: it stops calls, and the next one has no known price"):
         await monthly(ledger).hold(started)
     ledger.set_budget(replace(ALL, amount=Amount("EUR", Decimal(1))))
     with pytest.raises(BudgetExceeded, match="cannot be converted into EUR"):
         await monthly(ledger).hold(replace(started, reserved_usd=Decimal("0.1")))
-    assert (await monthly(ledger, enforce=False).hold(started)).records == ()
+    assert (await monthly(ledger, enforce=False).hold(started)) == ()
 
 
 async def test_each_share_is_told_once_a_month(ledger: Ledger, sample: Sample) -> None:
@@ -164,7 +164,7 @@ async def test_each_share_is_told_once_a_month(ledger: Ledger, sample: Sample) -
     for add in ("0.79", "0.02", "0.1", "0.2"):
         started = sample.started(reserved_usd=Decimal(add))
         held = await budgets.hold(started)
-        await ledger.write(*held.records, started)
+        await ledger.write(*held, started)
     await budgets.hold(sample.started(reserved_usd=Decimal(0)))
     assert told == [
         "0.8: budget all: 0.810000 of 1 USD are used or held in 2026-10",

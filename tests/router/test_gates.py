@@ -446,6 +446,21 @@ def test_answers_that_take_longer_end_the_doubling_but_cut_nothing() -> None:
     assert (slow.limit, fast.limit) == (32, 64)  # after a round, which adds not quite one
 
 
+def test_answers_to_a_wave_that_was_refused_tell_nothing_of_the_latency() -> None:
+    """Nine late answers to it come with no latency: 0.1 s before and 0.1 s after is no slower, so doubling goes on."""
+    limit = Concurrency(1000, 8, GateSettings(), 0.0)
+    for _ in range(9):
+        limit.answered(0.6, 0)
+    limit.answered(0.6, 8, 0.1)
+    for _ in range(7):
+        limit.answered(0.9, 16, 0.1)
+    assert limit.limit == 16
+    limit.answered(1.2, 16, 0.1)
+    for _ in range(15):
+        limit.answered(1.2, 32, 0.1)
+    assert limit.limit == 32
+
+
 def test_a_limit_that_is_not_used_tells_nothing() -> None:
     """A hundred calls one after the other do not show that an endpoint takes a hundred at once."""
     limit = Concurrency(64, 8, GateSettings(), 0.0)

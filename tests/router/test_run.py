@@ -145,6 +145,35 @@ async def test_always_429_ends_after_the_attempts_that_are_allowed(bench: Make) 
     assert len(made.requests) == 3
 
 
+async def test_a_wait_that_is_too_long_is_not_waited_for_and_the_message_says_so(bench: Make) -> None:
+    made = bench({"*": Fault(status=429, retry_after_s=3600)})
+    async with made.router as router:
+        with pytest.raises(
+            CallFailed, match=r"HTTP 429.*; not tried again: it asks for a wait of 3,600 s, and .* is 60"
+        ):
+            await router.route("hello")
+
+    assert len(made.requests) == 1
+
+
+async def test_a_refusal_after_the_last_attempt_says_nothing_of_its_wait(bench: Make) -> None:
+    made = bench({"*": Fault(status=429, retry_after_s=3600)}, retry={"attempts": 1})
+    async with made.router as router:
+        with pytest.raises(CallFailed, match="HTTP 429") as caught:
+            await router.route("hello")
+
+    assert "not tried again" not in str(caught.value)
+
+
+async def test_a_call_that_the_end_of_the_run_cuts_off_names_the_run_s_time(bench: Make) -> None:
+    made = bench({"*": Fault(latency_ms=3000)}, swarm={"run_timeout_s": 0.3})
+    async with made.router as router:
+        with pytest.raises(CallFailed, match="did not finish before the run's time-out") as caught:
+            await router.route("hello")
+
+    assert caught.value.hint == "raise [swarm] run_timeout_s, or lower the concurrency"
+
+
 async def test_a_dropped_connection_is_on_record_and_tried_once_more(bench: Make) -> None:
     made = bench({"*": Fault(drop=True)})
     async with made.router as router:

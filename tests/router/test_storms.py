@@ -103,6 +103,8 @@ async def test_rpm_and_tpm_of_the_settings_are_kept(bench: Make) -> None:
             CallFailed, match=r"endpoint sandbox: the call may use 20,\d+ tokens, and tpm allows 10,000"
         ):
             await router.route("hello", max_output_tokens=20_000)
+        with pytest.raises(CallFailed, match=r"may use 12,\d+ tokens"):  # three answers, each of up to 4,000
+            await router.route("hello", max_output_tokens=4_000, extra={"n": 3})
     assert len(made.requests) == 10
     waits = sorted(row.started.queue_us for row in rows_of(made))
     assert waits[0] < 500_000 < waits[-1]
