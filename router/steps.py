@@ -193,23 +193,25 @@ class _Crew:
         """Make a step's call, or those it takes with tools; the time-out covers servers, model and tools."""
         swarm = self._swarm
         results = {name: self.ends[name].text for name in step.depends_on}
-        if swarm.tools is None:
-            return await self._conversed(step, _asked(swarm, step, results), None)
         names = (*swarm.task.mcp_tools, *step.mcp_tools)
-        async with kit_of(swarm, names, self._deadline_s()) as kit:
-            return await self._conversed(step, _asked(swarm, step, results), kit)
+        deadline_s = self._deadline_s()
+        async with kit_of(swarm, names, deadline_s) as kit:
+            return await self._conversed(step, _asked(swarm, step, results), kit, deadline_s)
 
-    async def _conversed(self, step: Step, asked: Task, kit: Kit | None) -> CallOutcome:
+    async def _conversed(self, step: Step, asked: Task, kit: Kit | None, deadline_s: float | None) -> CallOutcome:
         """Make a step's call, in its turn where all share a document."""
         swarm = self._swarm
         decision = swarm.decide(equipped(asked, kit), "worker")
         own: dict[str, Any] = {"step_id": step.step_id, "idle_s": self._idle_s}
-        spec = call_spec(decision, asked, is_last=True, deadline_s=self._deadline_s(), **own)
+        spec = call_spec(decision, asked, is_last=True, deadline_s=deadline_s, **own)
         fit = fitting(swarm, decision, kit)
         if kit is None and swarm.task.shared is None:
             return self._keep(await said(self._desk, spec))
+        loop = asyncio.get_running_loop()
+        came_s = loop.time()
         async with self._warmer.turn(spec.candidate.offer, spec.messages, spec.parameters) as turn:
-            spec = replace(spec, deadline_s=self._deadline_s())  # its time begins with its turn
+            if deadline_s is not None:  # waiting for a warm cache is no part of its time
+                spec = replace(spec, deadline_s=swarm.until(deadline_s + loop.time() - came_s))
             outcome = (await converse(self._desk, spec, kit, self._keep, ask=said, fit=fit)).outcome
             turn.is_answered = outcome.error is None and outcome.receipt.attempts > 0
         return outcome

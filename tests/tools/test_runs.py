@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from router.errors import WrongUsage
-from tests.tools.conftest import Shop, talking
+from router.endpoints.sandbox import Fault
+from router.errors import RunFailed, WrongUsage
+from tests.tools.conftest import PLAIN, Shop, talking
 
 Make = Callable[..., Awaitable[Shop]]
 
@@ -75,3 +78,24 @@ async def test_a_server_that_does_not_start_fails_its_step_alone(shop: Make) -> 
     assert bad.status == "failed"
     assert bad.error is not None
     assert bad.error.startswith("not run: tool server absent")
+
+
+async def test_a_step_s_time_covers_the_start_of_its_server_and_its_model(shop: Make) -> None:
+    """Of 3 s the server's start takes 2: a model that hangs is cut off 1 s later, and not after 3 s of its own."""
+    slowly = f"import time, runpy, sys; time.sleep(2); sys.argv = {[str(PLAIN), 'FOLDER', 'slow']!r}; "
+    made = await shop({"slow": {}})
+    server = made.settings.tools.servers["slow"]
+    code = slowly.replace("FOLDER", server.args[3]) + f"runpy.run_path({str(PLAIN)!r}, run_name='__main__')"
+    slow = server.model_copy(update={"args": ("-I", "-S", "-c", code)})
+    tools = made.settings.tools.model_copy(update={"servers": {"slow": slow}})
+    swarm = made.settings.swarm.model_copy(update={"step_timeout_s": 3.0, "idle_timeout_s": 0.0, "redispatch": 0})
+    late = replace(made, settings=made.settings.model_copy(update={"tools": tools, "swarm": swarm}))
+    async with talking(late) as talk:
+        talk.sandbox.set_faults({"*": Fault(hang=True)})
+        began_s = time.monotonic()
+        with pytest.raises(RunFailed, match="did not finish before the step's time-out"):
+            await talk.router.route("x", steps=[{"id": "a", "prompt": "x", "mcp_tools": ["slow__echo"]}], merge=False)
+        took_s = time.monotonic() - began_s
+
+    assert len(talk.sandbox.log) == 1
+    assert 3 <= took_s < 4.5
