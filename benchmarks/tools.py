@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sqlite3
 import statistics
 import sys
 import tempfile
@@ -24,6 +23,7 @@ from pathlib import Path
 
 from mcp import Client, StdioServerParameters
 
+from benchmarks.disk import bare_commit_s
 from router.ledger import new_id, open_ledger
 from router.ledger.records import RunStarted
 from router.ledger.tool_records import ToolCallEnded, ToolCallStarted
@@ -87,21 +87,6 @@ def ours(kit: Kit, started: Callable[[int, int], Awaitable[None]], ended: Callab
     return call
 
 
-def bare_commit_ms(folder: Path) -> float:
-    """Return the median time of one committed row, milliseconds."""
-    connection = sqlite3.connect(folder / "bare.db", isolation_level=None)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("CREATE TABLE t (x)")
-    took = []
-    for number in range(40):
-        begun = time.perf_counter()
-        connection.execute("INSERT INTO t VALUES (?)", (number,))
-        took.append((time.perf_counter() - begun) * 1000)
-    connection.close()
-    return statistics.median(took)
-
-
 async def measured(folder: Path, repetitions: int) -> None:
     """Measure the three ways and print their medians."""
     program = SERVER % TOOL_MS
@@ -157,7 +142,7 @@ async def measured(folder: Path, repetitions: int) -> None:
         p95 = statistics.median(took[int(CALLS * 0.95)] for took, _ in results)
         whole = statistics.median(wall for _, wall in results)
         print(f"{name:30}{p50:8.1f}{p95:8.1f}{whole:8.1f}")
-    print(f"a bare commit on this disk: {bare_commit_ms(folder):.2f} ms; none mixed up")
+    print(f"a bare commit on this disk: {bare_commit_s(folder) * 1000:.2f} ms; none mixed up")
 
 
 def main() -> None:

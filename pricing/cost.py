@@ -121,7 +121,7 @@ def price_call(
         service_tier,
         region,
         bisect_left(rates.boundaries, size) if size and rates.boundaries else 0,
-        rates.clock(at) if rates.clocks else 0,
+        rates.clock(at),
         batch=batch,
     )
     if usage.reasoning_tokens and not quote.reasoning_apart:

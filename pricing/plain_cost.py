@@ -74,7 +74,7 @@ def plain_tariff(prices: PriceSet, at: datetime) -> PlainTariff:
     rates = rates_of(prices)
     if not rates.in_force(at):
         return PlainTariff(prices, at, (), ())
-    clock = rates.clock(at) if rates.clocks else 0
+    clock = rates.clock(at)
     quotes = (rates.quote(None, None, tier, clock, batch=False) for tier in range(len(rates.boundaries) + 1))
     return PlainTariff(
         prices, at, rates.boundaries, tuple((quote.rates[_INPUT], quote.rates[OUTPUT]) for quote in quotes)

@@ -118,6 +118,8 @@ class Rates:
         Args:
             at: aware instant.
         """
+        if not self.clocks:
+            return 0
         instant = at.astimezone(UTC)
         return sum(clock.holds_at(instant) << index for index, clock in enumerate(self.clocks))
 

@@ -37,7 +37,7 @@ class Counts:
     __slots__ = ("_found", "place")
 
     def __init__(self, place: str, found: object) -> None:
-        if not isinstance(found, dict | Mapping):  # a dict is known at once, any other Mapping takes a while
+        if not isinstance(found, (dict, Mapping)):  # a dict is known at once, any other Mapping takes a while
             message = f"{place}: {shown(found)} is not allowed; an object of counts is"
             raise UsageError(message, hint=_SHAPE)
         self.place = place

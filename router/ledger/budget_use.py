@@ -19,7 +19,7 @@ from pricing.money import join_amount
 from router.errors import BudgetExceeded, BudgetUncounted
 from router.ledger.budget_records import BudgetRow, BudgetScope
 from router.ledger.rows import NANO, storable_text, to_nano
-from router.ledger.tables import attempts, budget_use, usage_buckets
+from router.ledger.tables import UNSETTLED, attempts, budget_use, usage_buckets
 
 ToCurrency = Callable[[Decimal, str], Decimal]
 _KEY = ("scope", "name", "month_start_us")
@@ -110,8 +110,7 @@ def _on_record(
     for table, instant in ((attempts, attempts.c.started_us), (usage_buckets, usage_buckets.c.start_us)):
         within = (instant >= month[0], instant < month[1], *_of_scope(table, scope, name))
         yield from _sums(connection, table.c.settled_currency, "settled", table, within)
-    unknown = sa.or_(attempts.c.status == "started", attempts.c.possibly_billed)
-    within = (attempts.c.started_us >= month[0], attempts.c.started_us < month[1], unknown)
+    within = (attempts.c.started_us >= month[0], attempts.c.started_us < month[1], UNSETTLED)
     yield from _sums(
         connection, sa.literal("USD"), "reserved_usd", attempts, (*within, *_of_scope(attempts, scope, name))
     )

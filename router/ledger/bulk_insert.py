@@ -67,9 +67,9 @@ def insert_columns(connection: sa.Connection, columns: Columns) -> int:
 
     Args:
         connection: in a transaction that may write.
-        columns: columns of `attempts`, all of one length, by name; `attempt_id` and `quarter_hour` among them, the
-            digests not. Others are NULL; what was settled under terms of an endpoint's own cannot be written so. Ids
-            are UUID texts of 36 characters, flags bool, texts without NUL or lone surrogates
+        columns: columns of `attempts` by name, all of one length, at least 1; `attempt_id` and `quarter_hour` among
+            them, the digests not. Others are NULL; what was settled under terms of an endpoint's own cannot be written
+            so. Ids are UUID texts of 36 characters, flags bool, texts without NUL or lone surrogates
             (`router.ledger.rows.storable_text`).
 
     Raises:

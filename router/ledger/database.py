@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from router.errors import LedgerError
 
 BEGIN_WRITING = "BEGIN IMMEDIATE"
 _BUSY_TIMEOUT_S = 30
+_IDS_AT_ONCE = 500  # SQLite takes at most 999 bound values before version 3.32 (sqlite.org/limits.html)
 _DRIVERS = {
     "sqlite": "sqlite+pysqlite",
     "sqlite+pysqlite": "sqlite+pysqlite",
@@ -259,7 +260,7 @@ def is_read_only(error: BaseException) -> bool:
     Args:
         error: from the database, or the `LedgerError` made of it.
     """
-    cause: Any = getattr(error.__cause__ or error, "orig", None) or error.__cause__ or error
+    cause = _cause(error)
     is_readonly_file = str(getattr(cause, "sqlite_errorname", "")).startswith("SQLITE_READONLY")
     return is_readonly_file or getattr(cause, "sqlstate", None) in {"25006", "42501"}
 
@@ -270,8 +271,23 @@ def is_locked(error: BaseException) -> bool:
     Args:
         error: as for `is_read_only`.
     """
-    cause: Any = getattr(error.__cause__ or error, "orig", None) or error.__cause__ or error
-    return str(getattr(cause, "sqlite_errorname", "")).startswith("SQLITE_BUSY")
+    return str(getattr(_cause(error), "sqlite_errorname", "")).startswith("SQLITE_BUSY")
+
+
+def _cause(error: BaseException) -> Any:
+    """Return the driver's own error behind SQLAlchemy's, or behind the `LedgerError` made of it."""
+    cause = error.__cause__ or error
+    return getattr(cause, "orig", None) or cause
+
+
+def id_batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield ids in their order, as many at once as any database takes as bound values of one statement.
+
+    Args:
+        ids: any number.
+    """
+    for first in range(0, len(ids), _IDS_AT_ONCE):
+        yield ids[first : first + _IDS_AT_ONCE]
 
 
 def is_passing(error: BaseException) -> bool:

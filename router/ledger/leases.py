@@ -14,6 +14,7 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from router.errors import WrongUsage
+from router.ledger.database import id_batches
 from router.ledger.marks import mark, note_run
 from router.ledger.records import ANSWER_KEPT_US, Answer, RunStarted, RunStatus
 from router.ledger.rows import is_id, rows_of, storable_text
@@ -22,7 +23,6 @@ from router.ledger.tables import answers, run_requests, runs
 
 ClaimKind = Literal["new", "finished", "held", "resumed"]
 CancelKind = Literal["unknown", "over", "asked", "ended"]
-_IDS_AT_ONCE = 500  # SQLite takes at most 999 bound values before version 3.32
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +190,8 @@ def cancel(connection: sa.Connection, run_id: str, now_us: int, dead_owner: str 
 def cancelled(connection: sa.Connection, run_ids: Sequence[str]) -> frozenset[str]:
     """Return those of some runs that somebody has asked to stop."""
     found: set[str] = set()
-    for first in range(0, len(run_ids), _IDS_AT_ONCE):
-        some = runs.c.run_id.in_(run_ids[first : first + _IDS_AT_ONCE])
+    for ids in id_batches(run_ids):
+        some = runs.c.run_id.in_(ids)
         found.update(connection.execute(sa.select(runs.c.run_id).where(some, runs.c.cancel_us.is_not(None))).scalars())
     return frozenset(found)
 
@@ -199,9 +199,8 @@ def cancelled(connection: sa.Connection, run_ids: Sequence[str]) -> frozenset[st
 def renew(connection: sa.Connection, run_ids: Sequence[str], owner: str, lease_until_us: int) -> frozenset[str]:
     """Prolong the owner's leases of some runs; return those that are still its own and going."""
     found: set[str] = set()
-    for first in range(0, len(run_ids), _IDS_AT_ONCE):
-        some = runs.c.run_id.in_(run_ids[first : first + _IDS_AT_ONCE])
-        mine = (some, runs.c.owner == storable_text(owner), runs.c.status == "running")
+    for ids in id_batches(run_ids):
+        mine = (runs.c.run_id.in_(ids), runs.c.owner == storable_text(owner), runs.c.status == "running")
         connection.execute(sa.update(runs).where(*mine).values(lease_until_us=lease_until_us))
         found.update(connection.execute(sa.select(runs.c.run_id).where(*mine)).scalars())
     return frozenset(found)

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from pricing.usage import BUCKETS
 from router.errors import unknown_name
 from router.ledger.sums import AGGREGATED, COUNTED, GROUP_COLUMNS, SUM_NAMES, SUMMED
-from router.ledger.tables import attempt_terms, attempts, usage_buckets
+from router.ledger.tables import UNSETTLED, attempt_terms, attempts, usage_buckets
 
 __all__ = [
     "GROUP_COLUMNS",
@@ -39,7 +39,6 @@ _CONDITIONS = {
     "state_timed": attempts.c.state_us.is_not(None),
 }
 _RETRIED = attempts.c.number > 1
-_UNSETTLED = sa.or_(attempts.c.status == "started", attempts.c.possibly_billed)
 
 
 def checked_groups(by: Sequence[str]) -> tuple[str, ...]:
@@ -69,9 +68,9 @@ def attempt_groups(start_us: int, end_us: int, by: Sequence[str]) -> sa.Select[*
         "requests": sa.func.count(),
         "requests_unknown": sa.func.sum(sa.literal_column("0")),
         **{name: _count_of(_CONDITIONS[name]) for name in COUNTED},
-        "unsettled": _count_of(_UNSETTLED),
-        "unsettled_usd_micro": sa.func.sum(sa.case((_UNSETTLED, attempts.c.reserved_usd_micro), else_=0)),
-        "unsettled_usd_pico": sa.func.sum(sa.case((_UNSETTLED, attempts.c.reserved_usd_pico), else_=0)),
+        "unsettled": _count_of(UNSETTLED),
+        "unsettled_usd_micro": sa.func.sum(sa.case((UNSETTLED, attempts.c.reserved_usd_micro), else_=0)),
+        "unsettled_usd_pico": sa.func.sum(sa.case((UNSETTLED, attempts.c.reserved_usd_pico), else_=0)),
         "retried_settled_micro": sa.func.sum(sa.case((_RETRIED, attempts.c.settled_micro), else_=0)),
         "retried_settled_pico": sa.func.sum(sa.case((_RETRIED, attempts.c.settled_pico), else_=0)),
         **{name: sa.func.sum(attempts.c[name]) for name in SUMMED},

@@ -23,7 +23,7 @@ from router.ledger.budget_records import BudgetRow, CaseRow
 from router.ledger.budget_use import read_use
 from router.ledger.budgets import read_budgets
 from router.ledger.cases import read_cases
-from router.ledger.database import database_errors
+from router.ledger.database import database_errors, id_batches
 from router.ledger.groups import DearRun, LatencyGroup, RunGroup, UsageGroup
 from router.ledger.leases import find_answer
 from router.ledger.readback import attempt_row, fx_rate, run_row, step_row
@@ -52,7 +52,6 @@ __all__ = ["DearRun", "LatencyGroup", "Reader", "RunGroup", "UsageGroup", "insta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_IDS_AT_ONCE = 500  # SQLite takes at most 32,766 bound values, and 999 before version 3.32
 
 
 def instant_us(at: datetime) -> int:
@@ -297,8 +296,8 @@ class Reader:
         """Return the documents of these ids that a table has."""
         [key] = table.primary_key
         wanted, found = sorted(set(ids)), {}
-        for first in range(0, len(wanted), _IDS_AT_ONCE):
-            query = sa.select(key.label("id"), table.c.document).where(key.in_(wanted[first : first + _IDS_AT_ONCE]))
+        for some in id_batches(wanted):
+            query = sa.select(key.label("id"), table.c.document).where(key.in_(some))
             found.update({row["id"]: row["document"] for row in self._mappings(query)})
         return found
 

@@ -14,13 +14,13 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from router.ledger.database import id_batches
 from router.ledger.rows import QUARTER_HOUR_US, tags_document, tags_id
 from router.ledger.tables import attempts, runs
 
 DEAREST = 10
 """How many runs are kept of each quarter hour and currency."""
 
-_IDS_AT_ONCE = 500
 _KEYS = ("configuration", "task_class", "tenant", "status")
 _START = (runs.c.started_us - runs.c.started_us % QUARTER_HOUR_US).label("start_us")
 _STARTED_IN = (runs.c.started_us >= sa.bindparam("low"), runs.c.started_us < sa.bindparam("high"))
@@ -106,8 +106,7 @@ def _text(run_id: Any) -> str:
 
 def _about(connection: sa.Connection, ids: Sequence[str]) -> Mapping[str, sa.RowMapping]:
     found: dict[str, sa.RowMapping] = {}
-    for first in range(0, len(ids), _IDS_AT_ONCE):
-        some = runs.c.run_id.in_(ids[first : first + _IDS_AT_ONCE])
-        rows = connection.execute(sa.select(*(runs.c[name] for name in _OF_RUN)).where(some))
+    for some in id_batches(ids):
+        rows = connection.execute(sa.select(*(runs.c[name] for name in _OF_RUN)).where(runs.c.run_id.in_(some)))
         found.update({row["run_id"]: row for row in rows.mappings()})
     return found

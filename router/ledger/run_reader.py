@@ -14,13 +14,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from pricing.money import join_amount
-from router.ledger.database import database_errors
+from router.ledger.database import database_errors, id_batches
 from router.ledger.readback import run_row, step_row
 from router.ledger.records import RunRow, StepRow
 from router.ledger.rows import is_id
-from router.ledger.tables import answers, attempts, plan_steps, run_requests, runs
-
-_IDS_AT_ONCE = 500  # SQLite takes at most 999 bound values before version 3.32
+from router.ledger.tables import UNSETTLED, answers, attempts, plan_steps, run_requests, runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +64,8 @@ class RunReader:
 
     Args:
         engine: of a database at the current revision.
+
+    Every call raises `LedgerError` where the database cannot be read.
     """
 
     def __init__(self, engine: sa.Engine) -> None:
@@ -135,16 +135,15 @@ class RunReader:
         )
 
     def _sums(self, ids: Sequence[str]) -> dict[str, RunSums]:
-        unbilled = sa.or_(attempts.c.status == "started", attempts.c.possibly_billed)
         query = sa.select(
             attempts.c.run_id,
             attempts.c.settled_currency,
             sa.func.count().label("attempts"),
             _count_where(attempts.c.status == "started").label("in_flight"),
-            _count_where(unbilled).label("unbilled"),
+            _count_where(UNSETTLED).label("unsettled"),
             *(_sum(attempts.c[f"settled_{part}"]).label(part) for part in ("micro", "pico")),
             *(
-                _sum(sa.case((unbilled, attempts.c[f"reserved_usd_{part}"]), else_=0)).label(f"held_{part}")
+                _sum(sa.case((UNSETTLED, attempts.c[f"reserved_usd_{part}"]), else_=0)).label(f"held_{part}")
                 for part in ("micro", "pico")
             ),
         ).group_by(attempts.c.run_id, attempts.c.settled_currency)
@@ -167,8 +166,8 @@ class RunReader:
 
     def _of_runs(self, query: sa.Select[Any], key: sa.ColumnElement[str], ids: Sequence[str]) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
-        for first in range(0, len(ids), _IDS_AT_ONCE):
-            found += self._mappings(query.where(key.in_(ids[first : first + _IDS_AT_ONCE])))
+        for some in id_batches(ids):
+            found += self._mappings(query.where(key.in_(some)))
         return found
 
     def _mappings(self, query: sa.Select[Any]) -> list[dict[str, Any]]:
@@ -191,7 +190,7 @@ def _added(sums: RunSums, row: Mapping[str, Any]) -> RunSums:
     return RunSums(
         attempts=sums.attempts + int(row["attempts"]),
         in_flight=sums.in_flight + int(row["in_flight"]),
-        possibly_billed=sums.possibly_billed + int(row["unbilled"]),
+        possibly_billed=sums.possibly_billed + int(row["unsettled"]),
         possibly_billed_usd=sums.possibly_billed_usd + join_amount(int(row["held_micro"]), int(row["held_pico"])),
         settled_cost=tuple(sorted(settled)),
     )

@@ -188,6 +188,9 @@ attempts = sa.Table(
     sa.Index(None, "run_id"),
 )
 
+UNSETTLED = sa.or_(attempts.c.status == "started", attempts.c.possibly_billed)
+"""Whether nobody knows an attempt's bill: it has not ended, or ended without usage after its request was sent."""
+
 terms = sa.Table(
     "terms",
     metadata,

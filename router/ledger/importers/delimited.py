@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, TextIO
 
 from router.errors import WrongUsage
@@ -19,9 +19,6 @@ DELIMITERS = ",;\t|"
 LONGEST_CELL = 4_000_000  # characters: exports of prompts have long ones
 LONGEST_LINE = 16_000_000  # characters of one line of text; a row may have several
 
-_ROWS_AT_ONCE = 500  # a row with a fault makes that many be read one by one
-_ROWS_AT_A_LOOK = 20  # between two looks at how many bytes they are
-_BYTES_AT_ONCE = 1 << 21
 _LINE_END = re.compile("\r\n|\r|\n")
 
 
@@ -98,22 +95,16 @@ def _pieces(file: SourceFile) -> Iterator[tuple[Sequence[int], list[list[str]]]]
     """Yield the head alone, then the rows."""
     with file.text() as text:
         reader = _reader(file, text)
-        at_once = _ROWS_AT_A_LOOK if file.has_short_lines else 1
         line = 0
         try:
             head = next((cells for cells in reader if cells), None)
             if head is None:
                 return
             yield (reader.line_num,), [head]
-            some: list[list[str]] = []
-            line, start = reader.line_num, file.read_bytes
-            while more := list(islice(reader, at_once)):
-                some += more
-                if len(some) >= _ROWS_AT_ONCE or file.read_bytes - start > _BYTES_AT_ONCE:
-                    yield _with_lines(some, line, reader.line_num)
-                    some, line, start = [], reader.line_num, file.read_bytes
-            if some:
+            line = reader.line_num
+            for some in file.some_at_once(reader):
                 yield _with_lines(some, line, reader.line_num)
+                line = reader.line_num
         except csv.Error as error:
             raise _fault(file, line, error) from None
 

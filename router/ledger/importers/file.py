@@ -16,8 +16,9 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, TextIO, TypeVar
 
 from router.errors import WrongUsage
 
@@ -25,8 +26,13 @@ if TYPE_CHECKING:
     from router.ledger.importers.record import Rejected
 
 Kind = Literal["table", "lines", "document", "parquet"]
+Item = TypeVar("Item")
 
 HEAD_CHARACTERS = 65_536
+ROWS_AT_ONCE = 500
+"""A row with a fault makes that many be read one by one."""
+_ROWS_AT_A_LOOK = 20  # between two looks at how many bytes they are
+_BYTES_AT_ONCE = 1 << 21
 _PIECE_BYTES = 1 << 20
 _GZIP, _ZIP, _PARQUET, _ZSTD = b"\x1f\x8b", b"PK\x03\x04", b"PAR1", b"\x28\xb5\x2f\xfd"
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
@@ -91,6 +97,22 @@ class SourceFile:
             counted: Any = io.BufferedReader(_Counted(raw, self._reached), _PIECE_BYTES)
             content = gzip.GzipFile(fileobj=counted) if self.compressed else counted
             yield io.TextIOWrapper(content, encoding=self.encoding, newline="")
+
+    def some_at_once(self, found: Iterator[Item]) -> Iterator[list[Item]]:
+        """Yield what is read of the file, some at once: fewer where it is long, as records with their prompts are.
+
+        Args:
+            found: what the reader that was opened last yields.
+        """
+        some: list[Item] = []
+        start, at_a_look = self.read_bytes, _ROWS_AT_A_LOOK if self.has_short_lines else 1
+        while more := list(islice(found, at_a_look)):
+            some += more
+            if len(some) >= ROWS_AT_ONCE or self.read_bytes - start > _BYTES_AT_ONCE:
+                yield some
+                some, start = [], self.read_bytes
+        if some:
+            yield some
 
     def table(self) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
         """Return a table's head and its rows with their lines; see `router.ledger.importers.delimited.rows`."""

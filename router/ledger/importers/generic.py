@@ -8,20 +8,15 @@ cache, unless the user states that it does not, and `output_tokens` includes rea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
 from operator import itemgetter
 from typing import Any
 
 from router.errors import WrongUsage
 from router.ledger.importers.field_reader import Reader, shown_text
 from router.ledger.importers.fields import FIELDS, matched, names_of
-from router.ledger.importers.file import SourceFile
+from router.ledger.importers.file import ROWS_AT_ONCE, SourceFile
 from router.ledger.importers.record import Rejected
 from router.ledger.importers.source import Found, ReadOptions, Source
-
-_BYTES_AT_ONCE = 1 << 21
-_ROWS_AT_ONCE = 500  # a row with a fault makes that many be read one by one
-_ROWS_AT_A_LOOK = 20  # between two looks at how many bytes they are
 
 
 def _read(file: SourceFile, options: ReadOptions) -> Iterator[Found]:
@@ -46,19 +41,6 @@ def _table(file: SourceFile, options: ReadOptions) -> Iterator[Found]:
         yield from reader.found(lines, list(map(picked, rows)), rows)
 
 
-def _pieces(file: SourceFile, found: Iterator[tuple[int, Any]]) -> Iterator[list[tuple[int, Any]]]:
-    """Yield items, some at once: fewer where they are long, as records with their prompts are."""
-    some: list[tuple[int, Any]] = []
-    start, at_a_look = file.read_bytes, _ROWS_AT_A_LOOK if file.has_short_lines else 1
-    while more := list(islice(found, at_a_look)):
-        some += more
-        if len(some) >= _ROWS_AT_ONCE or file.read_bytes - start > _BYTES_AT_ONCE:
-            yield some
-            some, start = [], file.read_bytes
-    if some:
-        yield some
-
-
 def _ragged(line: int, cells: Sequence[str], width: int) -> Rejected:
     return Rejected(line, f"has {len(cells)} cells; the head has {width}", shown_text(cells))
 
@@ -71,7 +53,7 @@ def _picked(keys: Sequence[Any]) -> Callable[[Any], Sequence[Any]]:
 def _objects(file: SourceFile, options: ReadOptions) -> Iterator[Found]:
     """Read JSON objects; a column is a key, or keys with dots between them ("usage.prompt_tokens")."""
     objects = _Objects(f"file {file.path}", options)
-    for some in _pieces(file, file.items()):
+    for some in file.some_at_once(file.items()):
         yield from objects.found(some)
 
 
@@ -163,7 +145,7 @@ def _parquet(file: SourceFile, options: ReadOptions) -> Iterator[Found]:
 def _batches(file: SourceFile, table: Any, names: list[str], reader: Reader) -> Iterator[Found]:
     line = 0
     total = max(table.metadata.num_rows, 1)
-    for batch in table.iter_batches(batch_size=_ROWS_AT_ONCE, columns=names):
+    for batch in table.iter_batches(batch_size=ROWS_AT_ONCE, columns=names):
         rows = list(zip(*(batch.column(name).to_pylist() for name in names), strict=True))
         if rows:
             yield from reader.found(range(line + 1, line + 1 + len(rows)), rows)

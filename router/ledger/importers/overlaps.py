@@ -11,10 +11,11 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
+from pricing.usage import BUCKETS
 from router.errors import WrongUsage
 from router.ledger.reader import instant_at
 from router.ledger.records import Import, UsageBucket
@@ -45,12 +46,11 @@ class _Span(NamedTuple):
         return self.end_us - self.start_us
 
 
-_TOKENS = sum((usage_buckets.c[name] for name in ("cache_read_tokens", "plain_output_tokens")), sa.literal(0))
 _COLUMNS = (
     *(usage_buckets.c[name] for name in ("start_us", "end_us", "tenant", "tags_id", "service_tier")),
     sa.func.coalesce(usage_buckets.c.model_served, usage_buckets.c.model_asked),
     usage_buckets.c.web_searches,
-    (_TOKENS + usage_buckets.c.uncached_input_tokens).label("tokens"),
+    sum((usage_buckets.c[name] for name in BUCKETS if name != "web_searches"), sa.literal(0)).label("tokens"),
     usage_buckets.c.import_id,
 )
 
@@ -118,7 +118,7 @@ def _refusal(connection: sa.Connection, taken: Import, mine: _Span, other: _Span
     return WrongUsage(f"{message}: the same usage would count twice; it was not imported", hint=hint)
 
 
-def _width(width_us: Any) -> str:
+def _width(width_us: int) -> str:
     for unit_us, name in _UNITS:
         if width_us % unit_us == 0:
             number = width_us // unit_us

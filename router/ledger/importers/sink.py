@@ -18,6 +18,7 @@ from pricing.terms import NO_TERMS, terms_to_json
 from pricing.usage import BUCKETS
 from router.errors import WrongUsage
 from router.ledger.bulk_insert import Columns, Same, insert_columns
+from router.ledger.database import id_batches
 from router.ledger.digests import end_digest, start_digest
 from router.ledger.importers.booking import Booking
 from router.ledger.importers.overlaps import refuse_overlaps
@@ -28,7 +29,6 @@ from router.ledger.rows import Kind, Row, rows_of, tags_document, tags_id
 from router.ledger.statements import execute_rows
 from router.ledger.tables import attempts, imports, usage_buckets
 
-_IDS_AT_ONCE = 500  # SQLite takes at most 32,766 bound values, and 999 before version 3.32
 _CACHE_KIB = 65_536
 
 
@@ -160,8 +160,7 @@ def _there(connection: sa.Connection, table: sa.Table, ids: Sequence[str]) -> Ma
     """Return the counts of those rows that are in the ledger, by id; None where they are unknown."""
     key = next(iter(table.primary_key))
     found: dict[str, tuple[int, ...] | None] = {}
-    for first in range(0, len(ids), _IDS_AT_ONCE):
-        some = ids[first : first + _IDS_AT_ONCE]
+    for some in id_batches(ids):
         query = sa.select(key, *(table.c[name] for name in BUCKETS)).where(key.in_(some))
         for identity, *counts in connection.execute(query):
             found[identity] = None if counts[0] is None else tuple(counts)

@@ -117,6 +117,17 @@ def test_buckets_of_single_batches_may_lie_side_by_side(ledger: Ledger) -> None:
     assert _import(ledger, [batch, other], "litellm").added == 2
 
 
+@pytest.mark.parametrize("tokens", [name for name in Counts._fields if name != "web_searches"])
+def test_searches_with_tokens_of_any_kind_are_no_bare_searches(ledger: Ledger, tokens: str) -> None:
+    """A bucket of searches alone may lie beside one of tokens: both are reported apart; one that has tokens may not."""
+    hour = Record(1, OCTOBER_S * 10**6, "gpt-4.1", Counts(5), identity="h", end_us=(OCTOBER_S + HOUR_S) * 10**6)
+    day = hour._replace(identity="d", end_us=(OCTOBER_S + DAY_S) * 10**6)
+    assert _import(ledger, [hour], "openai").added == 1
+    with pytest.raises(WrongUsage, match="the same usage would count twice"):
+        _import(ledger, [day._replace(counts=Counts(web_searches=3, **{tokens: 7}))], "openai")
+    assert _import(ledger, [day._replace(counts=Counts(web_searches=3))], "openai").added == 1
+
+
 def _import(
     ledger: Ledger, records: list[Record], name: str = "test", watch: Watch | None = None, at_once: int = 10**6
 ) -> ImportResult:
