@@ -38,6 +38,6 @@ def known_sum(values: Iterable[Fraction | None]) -> Fraction | None:
     return exact_sum(known) if len(known) == len(found) else None
 
 
-def plain(value: Fraction) -> Fraction | int:
+def int_if_whole(value: Fraction) -> Fraction | int:
     """Return a whole number as an integer, for sums that grow one by one."""
     return value.numerator if value.denominator == 1 else value

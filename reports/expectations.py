@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import cache
 from math import lcm
 
-from reports.exact import exact_sum, plain
+from reports.exact import exact_sum, int_if_whole
 from reports.repricing import Given
 from router import quality
 from router.ledger.latency import bucket_latency_us, percentile_us
@@ -60,7 +60,7 @@ def quality_of(given: Iterable[Given]) -> Quality:
         if each.requests is None:
             return Quality()
         key = (each.model, each.task_class)
-        calls[key] = calls.get(key, 0) + plain(each.requests)
+        calls[key] = calls.get(key, 0) + int_if_whole(each.requests)
     covered = {key: count for key, count in calls.items() if has_benchmark(key[1]) and count}
     total, whole = exact_sum(covered.values()), exact_sum(calls.values())
     share = total / whole if whole else None

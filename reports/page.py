@@ -58,12 +58,14 @@ class Column:
         title: its heading for people.
         kind: how its cells are shown.
         optional: whether text and Markdown leave it out where every cell is unknown or 0.
+        whole: whether its cells are never broken over lines in text: ids that people copy.
     """
 
     key: str
     title: str
     kind: Kind
     optional: bool = False
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from pricing import Catalog, Terms, Usage
 from pricing.usage import BUCKETS
-from reports.exact import exact_sum, known_sum, plain
+from reports.exact import exact_sum, int_if_whole, known_sum
 from reports.exchange import Exchange
 from reports.page import Money
 from reports.rate_cards import COMPONENT_OF, Rate, RateCards, per
@@ -249,7 +249,7 @@ def _parts(kind: _Kind, portions: Iterable[Portion], cards: RateCards, basis: Ba
         card, day = cards.card(kind[-1], portion), portion.day or portion.at.date()
         for bucket, quantity in portion.tokens.items():
             days = sums.setdefault(card[bucket], {})
-            days[day] = days.get(day, 0) + plain(quantity)
+            days[day] = days.get(day, 0) + int_if_whole(quantity)
     for rate, days in sums.items():
         yield _part(kind, rate, {day: Fraction(count) for day, count in days.items()}, basis)
 

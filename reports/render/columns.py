@@ -34,12 +34,14 @@ class Texts:
         cells: its cells, the total's last where there is one; figures are padded to stand below each other.
         width: columns of the terminal.
         folds: whether its texts may be folded.
+        least: columns that its texts are folded to at the least.
     """
 
     title: str
     cells: tuple[str, ...]
     width: int
     folds: bool
+    least: int = NARROWEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ def _texts(column: Column, cells: Sequence[Cell]) -> Texts:
     texts = [format_cell(cell, column.kind) for cell in cells]
     if column.kind == "text":
         width = max(cell_len(text) for text in (column.title, *texts))
-        return Texts(column.title, tuple(texts), width, folds=True)
+        return Texts(column.title, tuple(texts), width, folds=True, least=width if column.whole else NARROWEST)
     tails = [_tail(text) for text in texts]
     texts = [text + " " * (max(tails, default=0) - tail) for text, tail in zip(texts, tails, strict=True)]
     width = max(cell_len(text) for text in (column.title, *texts))
@@ -140,7 +142,7 @@ def _lines(text: str, width: int) -> list[str]:
 def _longest_piece(column: Texts) -> int:
     """Return how far a column of names may be folded without breaking a word."""
     pieces = (piece.rstrip() for text in (column.title, *column.cells) for piece in _BREAKS.split(text))
-    return max(NARROWEST, *map(cell_len, pieces))
+    return max(column.least, *map(cell_len, pieces))
 
 
 def _longest_word(text: str) -> int:
@@ -149,7 +151,7 @@ def _longest_word(text: str) -> int:
 
 def _least(column: Texts) -> int:
     """Return how far a column of names may be folded: not into its heading's words."""
-    return max(NARROWEST, _longest_word(column.title))
+    return max(column.least, _longest_word(column.title))
 
 
 def _cut(columns: Sequence[Texts], width: int) -> list[list[Texts]]:

@@ -34,6 +34,11 @@ def render_json(page: Page) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
+def has_currency(column: Column) -> bool:
+    """Return whether a column's cells are `Money`."""
+    return column.kind in ("money", "exact", "rate", "exchange_rate")
+
+
 def json_cell(cell: Cell, kind: Kind) -> str | int | float | None:
     """Return a cell as a JSON value: money as a decimal string, a whole number as an integer, any other as a float."""
     if cell is None or isinstance(cell, str | int):
@@ -73,7 +78,7 @@ def _table(table: Table) -> dict[str, Any]:
 def _column(column: Column, cells: list[Cell]) -> dict[str, Any]:
     currencies = sorted({cell.currency for cell in cells if isinstance(cell, Money)})
     value: dict[str, Any] = {"key": column.key, "title": column.title, "kind": column.kind}
-    return value | ({"currencies": currencies} if column.kind in ("money", "exact", "rate", "exchange_rate") else {})
+    return value | ({"currencies": currencies} if has_currency(column) else {})
 
 
 def _row(columns: tuple[Column, ...], row: tuple[Cell, ...]) -> dict[str, Any]:

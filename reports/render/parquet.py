@@ -17,7 +17,7 @@ from reports.export_columns import ExportColumn, ExportKind
 from reports.export_files import PLACES, write_parquet
 from reports.page import Cell, Column, Kind, Money, Page, Table
 from reports.render.csv import lower_bounds, table_named
-from reports.render.json import json_cell, render_json
+from reports.render.json import has_currency, json_cell, render_json
 
 _KINDS: Mapping[Kind, ExportKind] = {
     "text": "text",
@@ -48,7 +48,7 @@ def render_parquet(page: Page, file: IO[bytes], name: str | None = None) -> None
     columns = [ExportColumn("row", "text", "line or total")]
     for column, kind in zip(table.columns, kinds, strict=True):
         columns.append(ExportColumn(column.key, kind, column.title))
-        if _has_currency(column):
+        if has_currency(column):
             columns.append(ExportColumn(f"{column.key}_currency", "text", "ISO 4217 code of the column before"))
     columns.append(ExportColumn("lower_bounds", "text", "columns whose amounts are this or more"))
     words = render_json(replace(page, tables=(), charts=()))
@@ -61,13 +61,9 @@ def _rows(table: Table, kinds: list[ExportKind]) -> Iterator[tuple[Any, ...]]:
         cells: list[Any] = [label]
         for cell, column, kind in zip(row, table.columns, kinds, strict=True):
             cells.append(_value(cell, column, kind))
-            if _has_currency(column):
+            if has_currency(column):
                 cells.append(cell.currency if isinstance(cell, Money) else None)
         yield (*cells, lower_bounds(table.columns, row))
-
-
-def _has_currency(column: Column) -> bool:
-    return column.kind in ("money", "exact", "rate", "exchange_rate")
 
 
 def _value(cell: Cell, column: Column, kind: ExportKind) -> Any:

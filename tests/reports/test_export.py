@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -301,19 +299,6 @@ def test_parquet_needs_a_file(router: Run, tmp_path: Path) -> None:
     assert "only written to a file" in err
     assert router("export focus --month 2026-10 --format parquet --output f.parquet")[0] == 0
     assert (tmp_path / "f.parquet").read_bytes()[:4] == b"PAR1"
-
-
-def test_parquet_without_its_package_is_one_line(tmp_path: Path) -> None:
-    code = (
-        "import sys; sys.modules['pyarrow'] = None\n"
-        "from router.cli import main\n"
-        "main(['export', 'calls', '--format', 'parquet', '--output', 'x.parquet'])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr == (
-        "error: --format parquet: Parquet needs the package pyarrow\nhint: pip install 'farebox[parquet]'\n"
-    )
 
 
 @pytest.mark.parametrize("what", ["focus", "calls"])

@@ -192,11 +192,12 @@ def test_parquet_needs_a_file_and_says_so_before_anything_is_read(
     assert (code, err.splitlines()[0]) == (2, "error: --output: folder 'none' does not exist")
 
 
-def test_parquet_without_its_package_is_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["report", "export calls"])
+def test_parquet_without_its_package_is_one_line(tmp_path: Path, command: str) -> None:
     code = (
         "import sys; sys.modules['pyarrow'] = None\n"
         "from router.cli import main\n"
-        "main(['report', '--format', 'parquet', '--output', 'x.parquet'])"
+        f"main([*{command.split()!r}, '--format', 'parquet', '--output', 'x.parquet'])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 2
