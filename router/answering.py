@@ -10,22 +10,20 @@ whole goes on as it is, with a warning: its reader can see where it ends, and mo
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from router.attempts import CallSpec, Desk, Say
-from router.calls import CallOutcome, perform
+from router.calls import Ask, CallOutcome, perform
 from router.errors import BudgetExceeded
-from router.extras import LIMITS
 from router.policy import Market
 from router.repair import How, Repaired, repair_json
+from router.task import LIMITS
 
 TRIES: Final = 3
 CUT: Final = "length"
 
-Ask = Callable[[Desk, CallSpec, Say | None], Awaitable[CallOutcome]]
-"""Makes one call, as `router.calls.perform` does."""
 Keep = Callable[[CallOutcome], object]
 """Keeps the receipt of a try that was made again, as soon as it has ended."""
 
@@ -113,7 +111,7 @@ def with_room(market: Market, spec: CallSpec, outcome: CallOutcome) -> CallSpec 
         spec: the call whose answer was cut.
         outcome: how it ended; where the call set no limit, the limit is what was written.
     """
-    name = next((each for each in sorted(LIMITS) if isinstance(spec.parameters.get(each), int)), None)
+    name = next((each for each in LIMITS if isinstance(spec.parameters.get(each), int)), None)
     usage = outcome.receipt.usage
     limit = spec.parameters[name] if name else usage.output_tokens if usage else 0
     info = market.info(spec.candidate.model, spec.candidate.price_list)

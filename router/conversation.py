@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from router.attempts import CallSpec, Desk, Say
-from router.calls import CallOutcome, call_key, perform
+from router.calls import Ask, CallOutcome, call_key, perform
 from router.errors import EndpointError
 from router.tokens import estimate_message_tokens
 from router.tool_calls import Done, ToolCall, ToolDesk, make_tool_calls, tool_calls_of
@@ -22,8 +22,6 @@ from router.tools.kit import Kit
 
 NO_TIME_S = 0.05
 Message = Mapping[str, Any]
-Ask = Callable[[Desk, CallSpec, Say | None], Awaitable[CallOutcome]]
-"""Makes one call of a model, as `router.calls.perform` does."""
 Add = Callable[[CallOutcome], CallOutcome]
 """Keeps the receipt of a call as soon as it has ended, so that an error later on loses none; returns the outcome."""
 Fit = Callable[[Sequence[Message]], Sequence[Message]]

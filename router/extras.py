@@ -13,9 +13,7 @@ from typing import Any, Final
 from router.forecast import OutputForecast
 from router.policy.by_class import rule_for
 from router.settings import ConfigurationSettings, FixedSettings
-from router.task import Task
-
-LIMITS: Final = frozenset({"max_tokens", "max_completion_tokens"})
+from router.task import LIMITS, Task
 
 # Google, "OpenAI compatibility" of the Gemini API: reasoning_effort low, medium and high stand for thinking budgets of
 # 1,024, 8,192 and 24,576 tokens. No other vendor states tokens; the two ends are the nearest stated one's.
@@ -74,7 +72,7 @@ def body_fields(task: Task, configured: Mapping[str, Any] | None = None) -> dict
     parameters: dict[str, Any] = {}
     if task.max_output_tokens is not None:
         extra = {name: value for name, value in extra.items() if name not in LIMITS or name in task.extra}
-        if LIMITS.isdisjoint(extra):
+        if not any(name in extra for name in LIMITS):
             parameters["max_tokens"] = task.max_output_tokens + thinking_tokens(extra)
     if task.json_output:
         parameters["response_format"] = {"type": "json_object"}
@@ -103,7 +101,7 @@ def bounded(parameters: Mapping[str, Any], most_tokens: int | None) -> Mapping[s
         parameters: the body fields.
         most_tokens: longest output of the model, tokens; None: unknown.
     """
-    over = [name for name in LIMITS & parameters.keys() if most_tokens and _is_over(parameters[name], most_tokens)]
+    over = [name for name in LIMITS if most_tokens and _is_over(parameters.get(name), most_tokens)]
     if not over or not thinking_tokens(parameters):
         return parameters
     return {**parameters, **dict.fromkeys(over, most_tokens)}

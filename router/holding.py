@@ -10,9 +10,10 @@ import asyncio
 import difflib
 import os
 import socket
+from collections.abc import Callable, Coroutine
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from router.attempts import now_us
 from router.errors import RunHeld, WrongUsage
@@ -20,6 +21,7 @@ from router.ledger import Ledger
 from router.ledger.leases import ClaimResult
 from router.ledger.records import RunEnded, RunStarted
 
+Claim = TypeVar("Claim", bound=ClaimResult | None)
 LEASE_S = 30
 """How long a run stays its process's after the last sign of life, seconds."""
 CALLER_LEFT = "the caller left"
@@ -32,17 +34,7 @@ async def claim_key(ledger: Ledger, started: RunStarted) -> ClaimResult:
         RunHeld: another process works on the run.
         WrongUsage: the run key belongs to another task or configuration.
     """
-    claiming = asyncio.ensure_future(ledger.claim_run(started))
-    try:
-        claim = await asyncio.shield(claiming)
-        if claim.kind == "held" and claim.owner is not None and is_gone(claim.owner):
-            claiming = asyncio.ensure_future(ledger.claim_run(started, dead_owner=claim.owner))
-            claim = await asyncio.shield(claiming)
-    except asyncio.CancelledError:
-        claim = await claiming
-        if claim.kind in {"new", "resumed"}:
-            await ledger.write(RunEnded(claim.run_id, "stopped", now_us(), CALLER_LEFT, owner_id()))
-        raise
+    claim = await _claimed(ledger, lambda dead_owner: ledger.claim_run(started, dead_owner=dead_owner))
     if claim.kind == "held":
         raise held_error(f"run key {started.run_key!r}: its run {claim.run_id}", claim.owner)
     return claim
@@ -56,26 +48,34 @@ async def take_run(ledger: Ledger, run_id: str) -> ClaimResult:
         WrongUsage: there is no such run; ids like it are listed.
     """
 
-    def take(dead_owner: str | None = None) -> asyncio.Future[ClaimResult | None]:
+    def take(dead_owner: str | None) -> Coroutine[Any, Any, ClaimResult | None]:
         at_us = now_us()
-        until_us = at_us + LEASE_S * 1_000_000
-        return asyncio.ensure_future(ledger.take_run(run_id, owner_id(), at_us, until_us, dead_owner))
+        return ledger.take_run(run_id, owner_id(), at_us, at_us + LEASE_S * 1_000_000, dead_owner)
 
-    taking = take()
-    try:
-        claim = await asyncio.shield(taking)
-        if claim is not None and claim.kind == "held" and claim.owner is not None and is_gone(claim.owner):
-            taking = take(claim.owner)
-            claim = await asyncio.shield(taking)
-    except asyncio.CancelledError:
-        claim = await taking
-        if claim is not None and claim.kind == "resumed":
-            await ledger.write(RunEnded(claim.run_id, "stopped", now_us(), CALLER_LEFT, owner_id()))
-        raise
+    claim = await _claimed(ledger, take)
     if claim is None:
         raise await asyncio.to_thread(unknown_run, ledger, run_id)
     if claim.kind == "held":
         raise held_error(f"run {claim.run_id}", claim.owner)
+    return claim
+
+
+async def _claimed(ledger: Ledger, claim_for: Callable[[str | None], Coroutine[Any, Any, Claim]]) -> Claim:
+    """Return what became of a claim, made once more where a dead process holds the run; it takes its dead owner.
+
+    A caller that leaves meanwhile leaves no run behind that is taken to be worked on.
+    """
+    claiming = asyncio.ensure_future(claim_for(None))
+    try:
+        claim = await asyncio.shield(claiming)
+        if claim is not None and claim.kind == "held" and claim.owner is not None and is_gone(claim.owner):
+            claiming = asyncio.ensure_future(claim_for(claim.owner))
+            claim = await asyncio.shield(claiming)
+    except asyncio.CancelledError:
+        claim = await claiming
+        if claim is not None and claim.kind in {"new", "resumed"}:
+            await ledger.write(RunEnded(claim.run_id, "stopped", now_us(), CALLER_LEFT, owner_id()))
+        raise
     return claim
 
 

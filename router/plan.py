@@ -22,7 +22,7 @@ from router.context import cut_text, shared_messages, trimmed
 from router.errors import PlanError
 from router.repair import repair_json
 from router.result import Plan, Step
-from router.task import Messages, Task
+from router.task import LIMITS, Messages, Task
 from router.tokens import estimate_message_tokens
 
 PLAN_FORMAT = (
@@ -33,7 +33,6 @@ SHARED_OPENING_TOKENS = 200
 MERGE_ORDER = "Merge the results below into one answer."
 
 _STEP_KEYS = frozenset({"id", "class", "prompt", "depends_on"})
-_LIMITS = frozenset({"max_tokens", "max_completion_tokens"})
 _ITEM = re.compile(r"^\s*(?:[-*•]|\(?\d{1,4}[.):])\s+\S", re.MULTILINE)
 
 
@@ -83,7 +82,7 @@ def planning_task(task: Task, max_output_tokens: int | None = None) -> Task:
         task: the whole task.
         max_output_tokens: limit of the plan, tokens; None: none.
     """
-    extra = {name: value for name, value in task.extra.items() if name not in _LIMITS}
+    extra = {name: value for name, value in task.extra.items() if name not in LIMITS}
     return _part(task, planner_messages(task.text, task.shared), "plan", max_output_tokens, extra=extra)
 
 

@@ -120,6 +120,10 @@ class ToolServerSettings(Section):
         """Return whether a tool, by its own name, may be called."""
         return tool in self.allow or EVERY in self.allow
 
+    def repeats(self, tool: str) -> bool:
+        """Return whether a tool, by its own name, may be called twice for one call of a model."""
+        return tool in self.idempotent or EVERY in self.idempotent
+
 
 class ToolSettings(Section):
     """The tools of MCP servers.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -19,23 +19,39 @@ Role = Literal["single", "orchestrator", "worker", "judge", "shadow"]
 ROLES_OF_MESSAGES = ("system", "developer", "user", "assistant", "tool")
 
 
-def _counts_are_counts(extra: dict[str, Any]) -> dict[str, Any]:
-    """Refuse what would make a reservation senseless: the amount held is the most that these fields allow."""
-    for name in ("max_tokens", "max_completion_tokens", "n"):
+LIMITS: Final = ("max_completion_tokens", "max_tokens")
+"""Body fields that limit an answer, tokens."""
+_OWN_FIELDS: Final = ("messages", "model", "stream")
+
+
+def _is_passed_on(extra: dict[str, Any]) -> dict[str, Any]:
+    """Refuse what a request sets itself, and counts that make a reservation senseless: it holds the most they allow."""
+    for name in _OWN_FIELDS:
+        if name in extra:
+            raise ValueError(f"{name} is set by the router; other body fields are allowed")
+    for name in (*LIMITS, "n"):
         value = extra.get(name, 1)
         if type(value) is not int or not 1 <= value <= 10**9:
             raise ValueError(f"{name} is {str(value)[:40]}; a whole number from 1 to 1,000,000,000 is allowed")
     return extra
 
 
-BodyFields = Annotated[dict[str, Any], AfterValidator(_counts_are_counts)]
+def _is_printable(step_id: str) -> str:
+    """Refuse an id that a terminal would act on."""
+    if not step_id.isprintable():
+        raise ValueError("control characters are not allowed in an id")
+    return step_id
+
+
+StepId = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_is_printable)]
+BodyFields = Annotated[dict[str, Any], AfterValidator(_is_passed_on)]
 
 
 class TaskStep(BaseModel):
     """One step of a plan that the caller gives.
 
     Args:
-        id: unique in the task.
+        id: unique in the task, printable.
         prompt: what the worker is asked; the answers of the steps it depends on are added.
         task_class: one of `router.classify.TASK_CLASSES`.
         depends_on: ids of steps whose answers it needs.
@@ -46,7 +62,7 @@ class TaskStep(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    id: str = Field(min_length=1, max_length=100)
+    id: StepId
     prompt: str = Field(min_length=1)
     task_class: str = "chat"
     depends_on: tuple[str, ...] = ()
@@ -80,7 +96,8 @@ class Task(BaseModel):
         tenant: who is charged.
         tags: free labels.
         run_key: the same key is the same run: it is never paid twice.
-        extra: further body fields for the vendor (thinking, reasoning_effort …), passed through.
+        extra: further body fields for the vendor (thinking, reasoning_effort …), passed through; not messages, model
+            or stream.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -104,9 +104,7 @@ async def _single(swarm: Swarm, decision: Decision | None, say: Say | None) -> t
     async with kit_of(swarm, task.mcp_tools, deadline_s) as kit:
         if decision is None or kit is not None:
             decision = swarm.decide(equipped(task, kit), "single")
-        spec = call_spec(decision, task, is_last=True)
-        if deadline_s is not None:
-            spec = replace(spec, deadline_s=deadline_s)
+        spec = call_spec(decision, task, is_last=True, deadline_s=deadline_s)
         ask = asking(Want(json=task.json_output), log.add)
         talk = await converse(swarm.desk, spec, kit, log.add, say, ask=ask, fit=fitting(swarm, decision, kit))
     outcome = talk.outcome

@@ -1,14 +1,14 @@
 """What `router run` and `router runs resume` show: progress, answer, receipt, and how a run that stopped goes on.
 
 In: a run as it goes. Out: the answer on stdout, all else on stderr. Invariant: what was paid, or may have been, is said
-however the run ends.
+however the run ends, but for one that is asked to be quiet.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from router.cli.output import put, say
+from router.cli.output import one_line, put, say
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from router.cli.run_progress import ProgressLine
     from router.client import Router
     from router.errors import RouterError
+    from router.ledger.run_reader import RunState
     from router.progress import Watch
     from router.result import Result
 
@@ -55,7 +56,8 @@ async def finish(
                 raise
             except RouterError as error:
                 line.stop()
-                _show_paid(error, configuration)
+                if not is_quiet:
+                    _show_paid(error, configuration)
                 _say_how_to_go_on(router, error)
                 raise
     finally:
@@ -97,7 +99,7 @@ def _show_result(result: Result, *, is_json: bool, has_text: bool, is_quiet: boo
         else:
             for step in result.steps:
                 if step.status == "succeeded":
-                    put(f"[{step.step_id}]\n{step.text}\n\n")
+                    put(f"[{one_line(step.step_id)}]\n{step.text}\n\n")
     except RouterError:
         has_receipt = True
         raise
@@ -129,16 +131,7 @@ def _show_paid(error: RouterError, configuration: str) -> None:
 
 def _say_stopped(router: Router, run_id: str | None) -> None:
     """Say what a run that was stopped has cost, may have cost besides, and how it goes on."""
-    from router.errors import RouterError
-    from router.ledger import default_url, open_ledger
-
-    if run_id is None:
-        return
-    try:
-        with open_ledger(default_url(router.settings)) as ledger:
-            state = ledger.run_reader.state(run_id)
-    except RouterError:
-        state = None
+    state = None if run_id is None else _state_of(router, run_id)
     if state is None:
         return
     sums, steps = state.sums, state.steps
@@ -154,19 +147,26 @@ def _say_stopped(router: Router, run_id: str | None) -> None:
 
 def _say_how_to_go_on(router: Router, error: RouterError) -> None:
     """Say how a run that failed goes on, where it can."""
-    from router.errors import RouterError, RunHeld, RunStopped
-    from router.ledger import default_url, open_ledger
+    from router.errors import RunHeld, RunStopped
 
     if error.run_id is None or isinstance(error, RunHeld | RunStopped):
         return
-    try:
-        with open_ledger(default_url(router.settings)) as ledger:
-            state = ledger.run_reader.state(error.run_id)
-    except RouterError:
-        return
+    state = _state_of(router, error.run_id)
     if state is not None and state.is_kept:
         more = " --budget MORE" if error.exit_code == LIMIT_CROSSED else ""
         say(f"to go on with what it has: router runs resume {error.run_id}{more}")
+
+
+def _state_of(router: Router, run_id: str) -> RunState | None:
+    """Return how a run stands on record; None: it is not there, or cannot be read."""
+    from router.errors import RouterError
+    from router.ledger import default_url, open_ledger
+
+    try:
+        with open_ledger(default_url(router.settings)) as ledger:
+            return ledger.run_reader.state(run_id)
+    except RouterError:
+        return None
 
 
 def as_json(result: Result) -> dict[str, Any]:

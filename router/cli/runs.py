@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from router.result import Result
 
 LEAST_WIDTH = 160
-"""Columns a page may take, however narrow the terminal: an id that is broken over two lines cannot be copied."""
+"""Columns a page may take, however narrow the terminal, so that a run is a line."""
 runs_app = typer.Typer(
     help="The runs on record: list, show, resume, cancel.", no_args_is_help=True, rich_markup_mode=None
 )

@@ -43,7 +43,7 @@ def list_page(states: Sequence[RunState], now: datetime | None = None) -> Page:
         now: the instant; None: the clock's.
     """
     columns = (
-        Column("run_id", "run", "text"),
+        Column("run_id", "run", "text", whole=True),
         Column("status", "status", "text"),
         Column("started", "started (UTC)", "text"),
         Column("run_key", "key", "text", optional=True),

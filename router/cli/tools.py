@@ -274,7 +274,7 @@ def _page(settings: Settings, lock: Lock, found: Found) -> Page:
             words = one_line(" ".join(each.description.split()))
             shown = words if len(words) <= SHOWN_CHARACTERS else f"{words[: SHOWN_CHARACTERS - 1]}…"
             stands = standing(each, lock) if server.allows(each.tool) else "not allowed"
-            twice = "yes" if each.tool in server.idempotent or "*" in server.idempotent else "no"
+            twice = "yes" if server.repeats(each.tool) else "no"
             rows.append((each.name, name, stands, twice, shown))
     facts = (Fact("tools", "tools", len(rows), "count"), Fact("servers", "servers asked", len(found), "count"))
     return Page("tools", "Tools", (), (Table("tools", "tools", columns, tuple(rows)),), (), facts)

@@ -38,8 +38,9 @@ MOST_PAGES = 100
 MOST_EVENT_BYTES = 64 * 1024 * 1024
 HINT = "router tools check tries every server"
 SAID_BYTES = 2000
-LAST_WORDS_S = 0.2
 """How much of what a program says on its standard error is remembered, for the message if it does not start."""
+LAST_WORDS_S = 0.2
+"""Longest wait for the rest of that, once the program is left, seconds."""
 
 # Without a handler of the user's, Python prints warnings and tracebacks of a library to the terminal.
 for _name in ("mcp", "client", "mcp_types", "httpx2", "httpcore2"):

@@ -248,7 +248,7 @@ class Toolbox:
             places=self._places_of(descriptor.server) if is_shared else asyncio.Semaphore(settings.concurrency),
             check=sound.check,
             output=sound.output,
-            is_idempotent=descriptor.tool in settings.idempotent or EVERY in settings.idempotent,
+            is_idempotent=settings.repeats(descriptor.tool),
             timeout_s=settings.timeout_s,
         )
 

@@ -107,6 +107,14 @@ def test_counts_among_the_vendor_s_fields_are_counts(name: str, value: object) -
         Task.of("hello", steps=[{"id": "a", "prompt": "b", "extra": {name: value}}])
 
 
+@pytest.mark.parametrize("name", ["messages", "model", "stream"])
+def test_what_a_request_sets_itself_is_no_vendor_s_field(name: str) -> None:
+    with pytest.raises(WrongUsage, match=rf"extra is .*; .*{name} is set by the router; other body fields are allowed"):
+        Task.of("hello", extra={name: True})
+    with pytest.raises(WrongUsage, match=rf"steps\.0\.extra is .*{name} is set by the router"):
+        Task.of("hello", steps=[{"id": "a", "prompt": "b", "extra": {name: True}}])
+
+
 async def test_a_budget_below_a_likely_answer_is_refused() -> None:
     amount, _ = held(None, "0.003")
     with pytest.raises(BudgetExceeded, match=r"may cost 0\.006602 USD, 0\.003"):

@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 
+from reports.render import render
 from router.cli.run_progress import ProgressLine, words_of
-from router.cli.runs_page import run_page
+from router.cli.runs_page import list_page, run_page
 from router.endpoints.sandbox import Fault
 from router.ledger import open_ledger
 from router.ledger.records import RunEnded, RunRow, RunStarted
@@ -112,6 +113,21 @@ def test_quiet_says_nothing_on_stderr(served: Callable[..., Any], router: Router
     assert out
 
 
+def test_quiet_says_nothing_but_the_error_of_a_run_that_failed(
+    served: Callable[..., Any], router: Router, tmp_path: Path
+) -> None:
+    served({"*": [Fault(match="rivers"), Fault(status=400)]})
+    (tmp_path / "steps.json").write_text(json.dumps([{"id": "a", "prompt": "describe boom"}]))
+    loud = router("run", "--steps", "steps.json")
+    code, out, err = router("run", "--steps", "steps.json", "--quiet")
+
+    assert "Receipt of run" in loud[2]
+    assert (code, out) == (1, "")
+    assert re.fullmatch(
+        r"to go on with what it has: router runs resume \S+\nerror: none of 1 steps succeeded; .*\nhint: .*\n", err
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -121,6 +137,8 @@ def test_quiet_says_nothing_on_stderr(served: Callable[..., Any], router: Router
         ('{"id": "a"}', "error: --steps: line 1: prompt: Field required"),
         ('[{"id": "a", "prompt": "x"}, {"id": "b", "prompt": "y", "need": []}]', "error: --steps: step 2: need: Extra"),
         ('[{"id": "a", "prompt": "x", "depends_on": ["b"]}]', "error: steps: step 'a' depends on 'b', which does not"),
+        (r'{"id": "a\u001b[31m", "prompt": "x"}', "error: --steps: line 1: id: Value error, control characters"),
+        ('{"id": "a", "prompt": "x", "extra": {"model": "b"}}', "error: --steps: line 1: extra: Value error, model is"),
     ],
 )
 def test_steps_that_are_wrong_are_one_line_and_a_hint(
@@ -300,6 +318,17 @@ def test_tool_calls_are_shown_with_their_time_and_those_without_an_end_as_such()
         ("shop__query", "a", "failed", Fraction(3, 2), "no such table"),
         ("shop__list", None, "never completed", None, None),
     )
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_the_id_of_a_run_stands_on_one_line_beside_a_long_reason(width: int) -> None:
+    run_id = "0199a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b"
+    why = "none of 12 steps succeeded; the first: endpoint sandbox: https://example.com/" + "x" * 90
+    run = RunState(RunRow(RunStarted(run_id, "hybrid", "1", 0), RunEnded(run_id, "failed", 5, why)), RunSums())
+    lines = render(list_page([run]), "text", width=width).splitlines()
+
+    assert any(line.startswith(run_id) for line in lines)
+    assert max(map(len, lines)) <= width
 
 
 def test_a_pid_is_not_needed_to_see_that_a_run_was_interrupted(
