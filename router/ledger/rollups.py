@@ -27,6 +27,7 @@ from router.ledger.tables import attempt_terms, attempts, runs, usage_buckets
 DAY = WIDTHS[-1]
 _LOCK = 0x66617265_726F6C6C  # "fareroll"; any constant of our own
 _MANY = 8  # quarter hours from which on two threads read
+_CACHE_KIB = 16_384  # of each of them: a page is looked at for attempts, and again for their runs
 
 
 def refresh(engine: sa.Engine, first: int | None = None, past: int | None = None) -> int:
@@ -155,4 +156,6 @@ def _scanned(engine: sa.Engine | None, connection: sa.Connection, marked: Sequen
 
 def _scan_apart(engine: sa.Engine, block: Sequence[int]) -> Scanned:
     with engine.connect() as connection:
+        if connection.dialect.name == "sqlite":
+            connection.exec_driver_sql(f"PRAGMA cache_size = -{_CACHE_KIB}")
         return scan(connection, block)

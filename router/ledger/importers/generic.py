@@ -53,8 +53,8 @@ def _picked(keys: Sequence[Any]) -> Callable[[Any], Sequence[Any]]:
 def _objects(file: SourceFile, options: ReadOptions) -> Iterator[Found]:
     """Read JSON objects; a column is a key, or keys with dots between them ("usage.prompt_tokens")."""
     objects = _Objects(f"file {file.path}", options)
-    for some in file.some_at_once(file.items()):
-        yield from objects.found(some)
+    for lines, items in file.item_pieces():
+        yield from objects.found(lines, items)
 
 
 class _Objects:
@@ -68,25 +68,34 @@ class _Objects:
         self._row: Callable[[Any], Sequence[Any]] = _picked([0])
         self._reader: Reader | None = None
 
-    def found(self, items: Sequence[tuple[int, Any]]) -> Iterator[Found]:
+    def found(self, lines: Sequence[int], items: Sequence[Any]) -> Iterator[Found]:
         """Yield the record of each object, or why it is none."""
+        if self._are_alike(items):
+            yield from self._made(lines, items)
+            return
         taken: list[tuple[int, Any]] = []
-        for line, item in items:
+        for line, item in zip(lines, items, strict=True):
             if not isinstance(item, dict):
                 yield item if isinstance(item, Rejected) else Rejected(line, "is no JSON object", shown_text((item,)))
                 continue
             if item.keys() != self._keys:
-                yield from self._made(taken)
+                yield from self._taken(taken)
                 taken = []
                 self._learn(item)
             taken.append((line, item))
-        yield from self._made(taken)
+        yield from self._taken(taken)
 
-    def _made(self, taken: Sequence[tuple[int, Any]]) -> Sequence[Found]:
-        if self._reader is None or not taken:
-            return ()
-        lines, items = zip(*taken, strict=True)
-        return self._reader.found(lines, list(map(self._row, items)), items)
+    def _are_alike(self, items: Sequence[Any]) -> bool:
+        """Return whether all are objects with the keys of the one before."""
+        if self._keys is None or set(map(type, items)) != {dict}:
+            return False
+        return all(map(self._keys.__eq__, map(dict.keys, items)))
+
+    def _taken(self, taken: Sequence[tuple[int, Any]]) -> Sequence[Found]:
+        return self._made(*zip(*taken, strict=True)) if taken else ()
+
+    def _made(self, lines: Sequence[int], items: Sequence[Any]) -> Sequence[Found]:
+        return () if self._reader is None else self._reader.found(lines, list(map(self._row, items)), items)
 
     def _learn(self, item: dict[str, Any]) -> None:
         """Take note of the keys of an object, which are not those of the one before."""

@@ -111,8 +111,10 @@ class Pricer:
     ) -> tuple[NDArray[np.int64], list[Group], list[pricing_bulk.Served]]:
         """Return each row's group: one for each model, provider, tier and span of unchanged prices."""
         codes = self._codes
-        named = zip(*(columns[name] for name in ("model", "provider", "service_tier", "estimated")), strict=True)
-        code = np.array([codes.setdefault(key, len(codes)) for key in named], np.int64)
+        named = list(zip(*(columns[name] for name in ("model", "provider", "service_tier", "estimated")), strict=True))
+        for key in dict.fromkeys(named):
+            codes.setdefault(key, len(codes))
+        code = np.fromiter(map(codes.__getitem__, named), np.int64, len(named))
         keys = list(codes)
         for model, provider, _, _ in keys[len(self._sold) :]:
             self._sold.append(self._sellers.of(model, provider))

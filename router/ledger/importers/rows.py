@@ -67,6 +67,8 @@ class Naming:
             names: what they are called, None: they have no name of their own.
             lines: where they stand.
         """
+        if None not in names:
+            return self._own.ids(days, names)  # type: ignore[arg-type]
         own, placed = self._own.id, self._placed.id
         return [
             placed(day, str(line)) if name is None else own(day, name)

@@ -16,10 +16,17 @@ from router.errors import WrongUsage
 from router.ledger.importers.booking import Booking
 from router.ledger.importers.file import SourceFile, inspect_file
 from router.ledger.importers.importing import Origin, Watch, import_records
-from router.ledger.importers.record import Counts, Record, Rejected
+from router.ledger.importers.record import Block, Counts, Record, Rejected
 from router.ledger.importers.source import Found
 from router.ledger.importers.tally import ImportResult
-from router.ledger.importers.trace_file import PrefixCache, Request, read_trace, trace_format
+from router.ledger.importers.trace_file import (
+    PrefixCache,
+    Request,
+    Requests,
+    read_together,
+    read_trace,
+    trace_format,
+)
 from router.ledger.keys import named_id
 from router.ledger.reader import instant_us
 from router.ledger.records import Import
@@ -107,10 +114,15 @@ def _mapping(trace: SourceFile, start: datetime | None) -> tuple[int, int]:
 
 def _records(trace: SourceFile, model: str, shift_us: int, *, prefix_cache: bool) -> Iterator[Found]:
     cache = PrefixCache()
-    for found in read_trace(trace, blocks=prefix_cache):
+    for found in read_trace(trace, blocks=True) if prefix_cache else read_together(trace):
         if isinstance(found, Rejected):
             yield found
-            continue
-        cached = cache.read_tokens(found) if prefix_cache else 0
-        counts = Counts(found.input_tokens - cached, cached, plain_output_tokens=found.output_tokens)
-        yield Record(found.line, found.at_us + shift_us, model, counts)
+        elif isinstance(found, Requests):
+            at_us = [each + shift_us for each in found.at_us]
+            columns = {"line": found.lines, "at_us": at_us, "model": (model,) * len(at_us)}
+            counted = {"uncached_input_tokens": found.input_tokens, "plain_output_tokens": found.output_tokens}
+            yield Block(columns, counted)
+        else:
+            cached = cache.read_tokens(found) if prefix_cache else 0
+            counts = Counts(found.input_tokens - cached, cached, plain_output_tokens=found.output_tokens)
+            yield Record(found.line, found.at_us + shift_us, model, counts)

@@ -16,6 +16,7 @@ from router.ledger.importers.formats import source_named
 from router.ledger.importers.record import Block, Record, Rejected
 from router.ledger.importers.source import ReadOptions
 from router.ledger.importers.tally import ImportResult
+from tests.new_ledger import new_ledger
 
 NOW_US = 1_796_000_000_000_000  # 2026-11-30: every sample is over
 SAMPLES = Path(__file__).parent / "samples"
@@ -29,7 +30,7 @@ Write = Callable[..., Path]
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Return the URL of an empty database: SQLite's, unless a test is parametrised with "postgresql"."""
     if getattr(request, "param", "sqlite") == "sqlite":
-        return f"sqlite:///{tmp_path / 'data' / 'ledger.db'}"
+        return new_ledger(tmp_path / "ledger.db")
     return str(request.getfixturevalue("postgres_ledger_url"))
 
 
