@@ -9,6 +9,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
+# Whatever is started here keeps what it has compiled: hundreds of processes of the tests would compile it all again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test check bench vectors constraints clean
 
 help: ## list the targets
@@ -23,7 +26,7 @@ test: $(READY) ## run the tests, on all cores
 check: $(READY) ## lint, format, types, import contracts, documents
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	MYPY_NUM_WORKERS=2 $(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -q tests/house/test_docs.py
 
@@ -43,5 +46,6 @@ $(READY): pyproject.toml constraints.txt
 	@"$(PYTHON)" -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit("farebox needs Python 3.11 or newer; " + sys.executable + " is %d.%d. Try: make PYTHON=python3.11" % v[:2])'
 	@echo "setting up .venv: the packages of constraints.txt, about 900 MB on disk, once" >&2
 	@"$(PYTHON)" -m venv .venv
-	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@# Not compiled: most of the packages' modules are never imported, and the others compile when they first are.
+	@$(BIN)/pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@

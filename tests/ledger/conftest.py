@@ -13,6 +13,7 @@ import pytest
 from pricing import Usage
 from router.ledger import Ledger, new_id, open_ledger
 from router.ledger.records import AttemptEnded, AttemptStarted, RunStarted
+from tests.new_ledger import new_ledger
 
 OCTOBER_US = 1_790_812_800_000_000  # 2026-10-01T00:00:00Z: 20,727 days of 86,400 s
 
@@ -63,8 +64,11 @@ def url(tmp_path: Path) -> str:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
-    """Return an open, empty ledger, once in each kind of database."""
-    name = {"sqlite": "url", "postgresql": "postgres_ledger_url"}[request.param]
-    with open_ledger(request.getfixturevalue(name)) as opened:
+def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
+    """Return an open, empty ledger, once in each kind of database: `url` is SQLite's."""
+    if request.param == "sqlite":
+        found = new_ledger(tmp_path / "data" / "ledger.db")
+    else:
+        found = request.getfixturevalue("postgres_ledger_url")
+    with open_ledger(found) as opened:
         yield opened

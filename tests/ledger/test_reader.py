@@ -6,7 +6,6 @@ import tempfile
 from collections import defaultdict
 from datetime import UTC, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -21,6 +20,7 @@ from router.ledger.queries import GROUP_COLUMNS, SUM_NAMES
 from router.ledger.reader import instant_at, instant_us
 from router.ledger.records import Amount, AttemptEnded, AttemptStarted
 from router.ledger.rows import Record
+from tests.new_ledger import new_ledger
 
 OCTOBER_US = 1_790_812_800_000_000
 QUARTER_US = 900_000_000
@@ -176,7 +176,7 @@ def test_the_sum_of_groups_is_the_sum_of_rows_in_every_grouping(rows: list[dict[
         written.append(AttemptEnded(key, "succeeded", "exact", 1, usage=usage, list_cost=cost))
         costs[row["currency"]] += row["cost"] or 0
         tokens += row["tokens"] or 0
-    with tempfile.TemporaryDirectory() as folder, open_ledger(f"sqlite:///{Path(folder)}/l.db") as ledger:
+    with tempfile.TemporaryDirectory() as folder, open_ledger(new_ledger(f"{folder}/l.db")) as ledger:
         ledger.write_now(*written)
         groups = ledger.reader.usage_groups(*ALL, [*by, *({"cost_currency"} - set(by))])
     place = [*by, *({"cost_currency"} - set(by))].index("cost_currency")

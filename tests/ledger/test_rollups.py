@@ -39,6 +39,7 @@ from router.ledger.records import (
 from router.ledger.rollup_cover import plan
 from router.ledger.rollup_tables import WIDTHS
 from router.ledger.rows import Record
+from tests.new_ledger import new_ledger
 
 OCTOBER_US = 1_790_812_800_000_000  # 2026-10-01T00:00:00Z
 QUARTER_US = 900_000_000
@@ -246,7 +247,7 @@ def _assert_parts_equal(ledger: Ledger, edges: list[int]) -> None:
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the file of an empty ledger, to be copied: a hundred of them are needed."""
     path = tmp_path_factory.mktemp("empty") / "ledger.db"
-    open_ledger(f"sqlite:///{path}").close()
+    new_ledger(path)
     return path
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pricing import Catalog, UnknownModel, join_amount, load_catalog
+from router.cli import main
 from router.errors import RouterError, WrongUsage
 from router.ledger import Ledger, open_ledger
 from router.ledger.importers import trace as importer
@@ -330,28 +331,29 @@ def test_the_azure_traces_are_read_whole(
     assert (result.added, result.rejected) == (0, ())
 
 
-def test_the_command_says_what_it_did(tmp_path: Path) -> None:
+def test_the_command_says_what_it_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = _write(tmp_path, MOONCAKE + "{\n")
-    code = "from router.cli.import_ import import_app; import_app()"
-    command = [sys.executable, "-c", code, "trace", str(path), "--model", "gpt-4.1"]
-    environment = {"ROUTER_DATABASE_URL": f"sqlite:///{tmp_path / 'l.db'}", "PATH": ""}
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ROUTER_DATABASE_URL", f"sqlite:///{tmp_path / 'l.db'}")
 
-    def run(*more: str) -> subprocess.CompletedProcess[str]:
-        arguments = [*command, "--start", "2026-10-01", *more]
-        return subprocess.run(
-            arguments, capture_output=True, text=True, check=True, env=environment, cwd=tmp_path, timeout=60
-        )
+    def run(*more: str) -> tuple[str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(("import", "trace", str(path), "--model", "gpt-4.1", "--start", "2026-10-01", *more))
+        assert not ended.value.code
+        return capsys.readouterr()
 
-    assert "nothing written (dry run)" in run("--dry-run").stdout
+    assert "nothing written (dry run)" in run("--dry-run")[0]
     assert not (tmp_path / "l.db").exists()
-    first = run()
-    assert first.stdout == (
+    out, err = run()
+    assert out == (
         "3 requests: 3 added, 0 already there, 1 lines rejected; "
         "3,000 input and 101 output tokens; list cost USD 0.006808; from 2026-10-01 00:00 to 2026-10-01 00:00 UTC\n"
     )
-    assert first.stderr == f"rejected: line 5: is not JSON\nrejected lines are in {path}.rejects.csv\n"
+    assert err == f"rejected: line 5: is not JSON\nrejected lines are in {path}.rejects.csv\n"
     assert Path(f"{path}.rejects.csv").read_text() == "file,line,reason,text\ntrace,5,is not JSON,{\n"
-    found = json.loads(run("--format", "json").stdout)
+    found = json.loads(run("--format", "json")[0])
     assert (found["added"], found["skipped"], found["dry_run"]) == (0, 3, False)
     assert found["list_cost"] == [{"currency": "USD", "amount": "0.006808"}]
     assert found["rejected"] == [{"line": 5, "reason": "is not JSON"}]

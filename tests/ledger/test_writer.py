@@ -10,14 +10,18 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from pricing import Usage
 from router.errors import LedgerError
 from router.ledger import Ledger, new_id, open_ledger
+from router.ledger.database import make_engine, parse_url
 from router.ledger.records import Amount, Answer, RunEnded, StepEnded, StepRow
 from router.ledger.rows import Record
 
@@ -364,3 +368,32 @@ def test_the_database_is_as_durable_as_promised(ledger: Ledger) -> None:
 
 def _child(code: str, url: str) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", code, url], stdout=subprocess.PIPE, text=True)
+
+
+async def test_between_two_commits_of_several_who_write_there_is_time_for_rows_to_gather(
+    tmp_path: Path, sample: Any
+) -> None:
+    """8 tasks with 25 rows each that come one by one; the disk is not waited for, since that lets them gather, too."""
+    engine = make_engine(parse_url(f"sqlite:///{tmp_path}/ledger.db"))
+    open_ledger(f"sqlite:///{tmp_path}/ledger.db").close()
+    said: list[tuple[str, float]] = []
+
+    def connected(connection: sqlite3.Connection, _: object) -> None:
+        connection.execute("PRAGMA synchronous = OFF")
+        connection.set_trace_callback(lambda text: said.append((text, time.monotonic())))
+
+    sa.event.listen(engine, "connect", connected)
+
+    async def write(ledger: Ledger, pause_s: float) -> None:
+        for _ in range(25):
+            await ledger.write(sample.started())
+            await asyncio.sleep(pause_s)
+
+    with Ledger(engine) as ledger:
+        await asyncio.gather(*(write(ledger, 0.0002 * number) for number in range(1, 9)))
+        begun, over = ([at_s for text, at_s in said if text == word][2:] for word in ("BEGIN IMMEDIATE", "COMMIT"))
+        assert len(begun) <= 150  # of 200 rows
+        assert min(later - earlier for earlier, later in zip(over, begun[1:], strict=False)) >= 0.001
+        said.clear()
+        await write(ledger, 0.0)  # who is alone has a commit for each
+    assert [text for text, _ in said].count("COMMIT") == 25

@@ -9,13 +9,14 @@ import pytest
 
 from pricing import Catalog, FxTable, load_catalog, load_fx
 from router.ledger import Ledger, open_ledger
+from tests.new_ledger import new_ledger
 
 HERE = Path(__file__).resolve().parent
 
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    with open_ledger(f"sqlite:///{tmp_path}/ledger.db") as opened:
+    with open_ledger(new_ledger(tmp_path / "ledger.db")) as opened:
         yield opened
 
 

@@ -31,6 +31,7 @@ from reports.render.json import render_json
 from router.cli import main
 from router.ledger import Ledger, open_ledger
 from router.ledger.tables import metadata
+from tests.new_ledger import new_ledger
 from tests.reports.random_ledger import fill, random_records
 from tests.reports.scenes import Scene
 from tests.reports.test_month_laws import CATALOG, CNY, FX, SCENES, ZONES
@@ -85,7 +86,7 @@ def both(
     capsysbinary: pytest.CaptureFixture[bytes],
 ) -> tuple[Run, Run]:
     """Return functions that run the command line on a SQLite ledger and on a PostgreSQL ledger of the same records."""
-    urls = (f"sqlite:///{tmp_path}/ledger.db", postgres_ledger_url)
+    urls = (new_ledger(tmp_path / "ledger.db"), postgres_ledger_url)
     records = random_records(3, catalog)
     for url in urls:
         with open_ledger(url) as ledger:
@@ -146,7 +147,7 @@ def test_law_report_ledger_focus_and_calls_have_one_total_on_both(
     records = [record for scene in (priced, *scenes[1:]) for record in scene.records(CATALOG)]
     found = []
     with tempfile.TemporaryDirectory() as folder:
-        for url in (f"sqlite:///{folder}/l.db", postgres_ledger_url):
+        for url in (new_ledger(f"{folder}/l.db"), postgres_ledger_url):
             with open_ledger(url) as ledger:
                 if url == postgres_ledger_url:
                     empty(ledger)

@@ -19,6 +19,7 @@ from router.cli.output import write_whole
 from router.cli.report import report
 from router.errors import RouterError, WrongUsage
 from router.ledger import open_ledger
+from tests.new_ledger import new_ledger
 from tests.reports.scenes import Scene, write
 
 app = typer.Typer()
@@ -29,7 +30,7 @@ app.command("compare", cls=MonthCommand)(compare)
 @pytest.fixture(autouse=True)
 def _ledger(tmp_path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make a ledger with one call of today, set it, and stand in an empty folder."""
-    url = f"sqlite:///{tmp_path}/ledger.db"
+    url = new_ledger(tmp_path / "ledger.db")
     monkeypatch.setenv("ROUTER_DATABASE_URL", url)
     monkeypatch.chdir(tmp_path)
     with open_ledger(url) as ledger:

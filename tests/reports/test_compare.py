@@ -35,6 +35,7 @@ from router.ledger import Ledger, open_ledger
 from router.ledger.importers.trace import import_trace
 from router.presets import BUILT_IN_CONFIGURATIONS
 from router.settings import Settings
+from tests.new_ledger import new_ledger
 from tests.reports.scenes import Scene, write
 
 AT = datetime(2026, 11, 30, tzinfo=UTC)
@@ -287,7 +288,7 @@ def test_law_replaying_what_was_changes_nothing(scenes: list[Scene], first: str)
     for scene in scenes:
         prices = catalog.price_set("changing", "vendor", scene.at)
         expected += Fraction(price_call(scene.usage, prices, at=scene.at).total or 0)
-    with tempfile.TemporaryDirectory() as folder, open_ledger(f"sqlite:///{folder}/l.db") as ledger:
+    with tempfile.TemporaryDirectory() as folder, open_ledger(new_ledger(f"{folder}/l.db")) as ledger:
         write(ledger, catalog, *scenes)
         page = of_month(ledger, ["changing"], catalog)
     assert totals(page) == [expected]

@@ -18,6 +18,7 @@ from reports import Exchange, Money
 from reports.diff import Line, Side, change_of, diff_page
 from router.cli import main
 from router.ledger import open_ledger
+from tests.new_ledger import new_ledger
 from tests.reports.scenes import Scene, write
 
 SEPTEMBER = datetime(2026, 9, 5, 12, tzinfo=UTC)
@@ -31,7 +32,7 @@ def router(
     tmp_path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Router:
     """Make a ledger of two months, set it, and return what runs a command on it: code, stdout, stderr."""
-    url = f"sqlite:///{tmp_path}/ledger.db"
+    url = new_ledger(tmp_path / "ledger.db")
     monkeypatch.setenv("ROUTER_DATABASE_URL", url)
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.chdir(tmp_path)
@@ -146,7 +147,7 @@ def test_what_has_no_price_cannot_be_held_against_a_limit(router: Router) -> Non
 
 
 def test_attempts_without_usage_are_said(tmp_path: Path, catalog: Catalog, router: Router) -> None:
-    with open_ledger(f"sqlite:///{tmp_path}/ledger.db") as ledger:
+    with open_ledger(new_ledger(tmp_path / "ledger.db")) as ledger:
         write(ledger, catalog, Scene(at=OCTOBER, status="timed_out", possibly_billed=True))
     code, out, _ = router("2026-09", "2026-10", "--fail-above", "5.8")
     assert code == 0
@@ -205,7 +206,7 @@ def test_law_the_lines_add_up_to_the_change(past: dict[str | None, Line], new: d
 
 
 def test_the_footer_counts_what_has_no_price_on_either_side(tmp_path: Path, catalog: Catalog, router: Router) -> None:
-    with open_ledger(f"sqlite:///{tmp_path}/ledger.db") as ledger:
+    with open_ledger(new_ledger(tmp_path / "ledger.db")) as ledger:
         tokens = Usage(uncached_input_tokens=M)
         write(ledger, catalog, *(Scene(at=OCTOBER, usage=tokens, served="a-model-of-no-list") for _ in range(3)))
     _, out, _ = router("2026-09", "2026-10")

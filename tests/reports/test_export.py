@@ -32,6 +32,7 @@ from router.errors import RouterError
 from router.ledger import Ledger, new_id, open_ledger
 from router.ledger.records import Amount, Import, UsageBucket
 from router.ledger.scan import ROWS_AT_ONCE
+from tests.new_ledger import new_ledger
 from tests.reports.focus_rules import faults_of
 from tests.reports.scenes import Scene, write
 from tests.reports.test_month_laws import CATALOG, CNY, FX, SCENES, ZONES
@@ -71,7 +72,7 @@ def in_usd(rows: list[dict[str, str]], currency: str, amount: str, by: str | Non
 def test_law_the_report_the_calls_and_focus_add_up_to_the_ledger(scenes: list[Scene], zone: str) -> None:
     """Report total = ledger total = sum of FOCUS rows = sum of CSV rows, in every grouping and time zone."""
     month = f"{scenes[0].at.astimezone(time_zone(zone)):%Y-%m}"  # so that one scene at least is in it
-    with tempfile.TemporaryDirectory() as folder, open_ledger(f"sqlite:///{folder}/l.db") as ledger:
+    with tempfile.TemporaryDirectory() as folder, open_ledger(new_ledger(f"{folder}/l.db")) as ledger:
         write(ledger, CATALOG, *map(varied, scenes, count()))
         period = named_month(month, time_zone(zone), NOW)
         calls = lines(written(RECORD_COLUMNS, record_rows(ledger.reader, period.start_us, period.end_us)))
@@ -250,7 +251,7 @@ def router(
     tmp_path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Run:
     """Return a function that runs the command line on a ledger with two priced calls of October and one unpriced."""
-    url = f"sqlite:///{tmp_path}/ledger.db"
+    url = new_ledger(tmp_path / "ledger.db")
     monkeypatch.setenv("ROUTER_DATABASE_URL", url)
     monkeypatch.chdir(tmp_path)
     with open_ledger(url) as ledger:

@@ -13,6 +13,7 @@ import pytest
 from pricing import Catalog, Usage
 from router.cli import main
 from router.ledger import open_ledger
+from tests.new_ledger import new_ledger
 from tests.reports.scenes import Scene, write
 
 NOW = datetime.now(UTC)
@@ -27,7 +28,7 @@ def router(
     tmp_path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Run:
     """Return a function that runs the command line on a ledger with ten dollars last month and ten today."""
-    url = f"sqlite:///{tmp_path}/ledger.db"
+    url = new_ledger(tmp_path / "ledger.db")
     monkeypatch.setenv("ROUTER_DATABASE_URL", url)
     monkeypatch.chdir(tmp_path)
     with open_ledger(url) as ledger:

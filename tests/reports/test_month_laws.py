@@ -19,6 +19,7 @@ from reports import Money, Page, Table, month_bounds, month_report, time_zone
 from reports.month_groups import BY
 from router.errors import RouterError
 from router.ledger import open_ledger
+from tests.new_ledger import new_ledger
 from tests.reports.scenes import Scene, write
 
 CATALOG = load_catalog()
@@ -115,7 +116,7 @@ def tables_of_settled_cost(page: Page) -> Iterator[Table]:
 def test_law_total_lines_days_and_tenants_are_the_sum_of_the_raw_rows(
     scenes: list[Scene], zone: str, month: str, groups: list[str]
 ) -> None:
-    with tempfile.TemporaryDirectory() as folder, open_ledger(f"sqlite:///{folder}/l.db") as ledger:
+    with tempfile.TemporaryDirectory() as folder, open_ledger(new_ledger(f"{folder}/l.db")) as ledger:
         write(ledger, CATALOG, *scenes)
         rows = raw_rows(Path(folder) / "l.db", month, zone)
         has_tags = any(row["tags_id"] for row in rows)

@@ -20,6 +20,7 @@ from reports.render import render
 from router.cli import main
 from router.errors import RouterError
 from router.ledger import Ledger, open_ledger
+from tests.new_ledger import new_ledger
 from tests.reports.scenes import Scene, write
 
 UTC_ZONE = time_zone("UTC")
@@ -42,7 +43,7 @@ def _daily(days: int, now: datetime) -> Iterator[Scene]:
 @pytest.fixture(scope="module")
 def used(tmp_path_factory: pytest.TempPathFactory, catalog: Catalog) -> Iterator[Ledger]:
     """Return a ledger with 150 days behind it, to be read alone."""
-    with open_ledger(f"sqlite:///{tmp_path_factory.mktemp('used')}/ledger.db") as opened:
+    with open_ledger(new_ledger(tmp_path_factory.mktemp("used") / "ledger.db")) as opened:
         write(opened, catalog, *_daily(150, NOW))
         yield opened
 

@@ -15,6 +15,7 @@ from router.cli.month_option import MonthCommand
 from router.cli.report import report
 from router.errors import WrongUsage
 from router.ledger import open_ledger
+from tests.new_ledger import new_ledger
 from tests.reports.scenes import Scene, write
 
 app = typer.Typer()
@@ -23,7 +24,7 @@ app.command("demo")(demo)
 
 
 def test_a_report_is_a_page(tmp_path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    url = f"sqlite:///{tmp_path}/ledger.db"
+    url = new_ledger(tmp_path / "ledger.db")
     monkeypatch.setenv("ROUTER_DATABASE_URL", url)
     with open_ledger(url) as ledger:
         usage = Usage(uncached_input_tokens=1_000_000, plain_output_tokens=100_000)

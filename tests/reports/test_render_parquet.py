@@ -24,6 +24,7 @@ from reports.render.parquet import render_parquet
 from router.cli import main
 from router.errors import RouterError, WrongUsage
 from router.ledger import open_ledger
+from tests.new_ledger import new_ledger
 from tests.reports.scenes import Scene, write
 
 COLUMNS = (
@@ -117,7 +118,7 @@ def router(
     tmp_path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[[str], tuple[int, str, str]]:
     """Return a function that runs the command line over a ledger with one call of this month: 2 and 0.8 USD."""
-    url = f"sqlite:///{tmp_path}/ledger.db"
+    url = new_ledger(tmp_path / "ledger.db")
     monkeypatch.setenv("ROUTER_DATABASE_URL", url)
     monkeypatch.chdir(tmp_path)
     with open_ledger(url) as ledger:

@@ -16,6 +16,7 @@ from router.cli.month_option import MonthCommand
 from router.cli.report import report
 from router.errors import RouterError
 from router.ledger import open_ledger
+from tests.new_ledger import new_ledger
 from tests.reports.scenes import Scene, write
 
 app = typer.Typer()
@@ -26,7 +27,7 @@ NOW = datetime.now(UTC)
 @pytest.fixture(autouse=True)
 def _ledger(tmp_path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make a ledger with a call of now and one of three days ago, 2.80 USD each, and stand in an empty folder."""
-    url = f"sqlite:///{tmp_path}/ledger.db"
+    url = new_ledger(tmp_path / "ledger.db")
     monkeypatch.setenv("ROUTER_DATABASE_URL", url)
     monkeypatch.chdir(tmp_path)
     usage = Usage(uncached_input_tokens=1_000_000, plain_output_tokens=100_000)

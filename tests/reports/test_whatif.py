@@ -40,6 +40,7 @@ from router.cli import app
 from router.errors import RouterError
 from router.ledger import Ledger, open_ledger
 from router.settings import EndpointSettings, SettlementSettings
+from tests.new_ledger import new_ledger
 from tests.reports.scenes import Scene, write
 
 DAY = datetime(2026, 10, 5, 12, tzinfo=UTC)
@@ -570,7 +571,7 @@ def test_law_before_is_the_ledgers_total(house: Catalog, scenes: list[Scene]) ->
     scenes = [scene for scene in scenes if scene.model != "clock" or not (scene.usage or Usage()).input_tokens]
     if not any(scene.usage != Usage() for scene in scenes):
         return
-    with tempfile.TemporaryDirectory() as folder, open_ledger(f"sqlite:///{folder}/l.db") as ledger:
+    with tempfile.TemporaryDirectory() as folder, open_ledger(new_ledger(f"{folder}/l.db")) as ledger:
         write(ledger, house, *scenes)
         groups = ledger.reader.usage_groups(OCTOBER.start_us, OCTOBER.end_us)
         page = of_month(ledger, house, Scenario(), {})
@@ -585,7 +586,7 @@ def router(*arguments: str) -> Result:
 @pytest.fixture
 def ledger_of_today(tmp_path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make a ledger with one call of today, set it, and stand in an empty folder."""
-    url = f"sqlite:///{tmp_path}/ledger.db"
+    url = new_ledger(tmp_path / "ledger.db")
     monkeypatch.setenv("ROUTER_DATABASE_URL", url)
     monkeypatch.chdir(tmp_path)
     usage = Usage(uncached_input_tokens=1_000_000, plain_output_tokens=100_000)
