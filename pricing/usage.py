@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from operator import add, attrgetter
 
 from pricing.errors import UsageError
+from pricing.quick import quick
 
 INPUT_BUCKETS = (
     "uncached_input_tokens",
@@ -23,6 +24,7 @@ INPUT_BUCKETS = (
 OUTPUT_BUCKETS = ("plain_output_tokens", "reasoning_tokens", "audio_output_tokens", "image_output_tokens")
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Disjoint counts of one attempt. All are whole numbers ≥ 0, in tokens unless the name says otherwise.

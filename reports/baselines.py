@@ -16,7 +16,9 @@ from reports.expectations import Quality, prior_bound, quality_of
 from reports.repricing import Basis, Repriced, reprice
 from reports.workload import Portion, together
 from router.policy.by_class import BUILT_IN_RULES, rule_for
+from router.policy.by_plan import as_by_class
 from router.settings import ByClassSettings, ConfigurationSettings, FixedSettings
+from router.settings_plan import ByPlanSettings
 
 PLAIN_RULES = ByClassSettings(policy="by_class")
 """The built-in floors."""
@@ -60,7 +62,8 @@ def models_named(configurations: Iterable[ConfigurationSettings], catalog: Catal
         if isinstance(rule, FixedSettings):
             names += [rule.orchestrator, rule.worker]
         else:
-            kinds = {**BUILT_IN_RULES, **rule.classes}
+            own = as_by_class(rule) if isinstance(rule, ByPlanSettings) else rule
+            kinds = {**BUILT_IN_RULES, **own.classes}
             names += [name for found in kinds.values() for name in found.candidates]
     models: dict[str, None] = {}
     for name in names:

@@ -13,19 +13,25 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from router.client import Router
+    from router.errors import RouterError
+    from router.messages import Board
+    from router.plan_estimate import PlanEstimate
     from router.progress import RunProgress
     from router.result import Candidate, Cost, Decision, Estimate, Plan, Result, Step, StepResult
     from router.run import aresume, aroute, astream, decide, estimate, resume, route
     from router.task import Task, TaskStep
 
 __all__ = [
+    "Board",
     "Candidate",
     "Cost",
     "Decision",
     "Estimate",
     "Plan",
+    "PlanEstimate",
     "Result",
     "Router",
+    "RouterError",
     "RunProgress",
     "Step",
     "StepResult",
@@ -41,7 +47,10 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Board": "router.messages",
+    "PlanEstimate": "router.plan_estimate",
     "Router": "router.client",
+    "RouterError": "router.errors",
     "RunProgress": "router.progress",
     **dict.fromkeys(("Task", "TaskStep"), "router.task"),
     **dict.fromkeys(("aresume", "aroute", "astream", "decide", "estimate", "resume", "route"), "router.run"),

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from pricing.quick import quick
 from router.attempts import CallSpec, Desk, Say
 from router.calls import Ask, CallOutcome, perform
 from router.errors import BudgetExceeded
@@ -28,6 +29,7 @@ Keep = Callable[[CallOutcome], object]
 """Keeps the receipt of a try that was made again, as soon as it has ended."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Want:
     """What is wanted of an answer.
@@ -43,6 +45,7 @@ class Want:
     whole: bool = False
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Answered:
     """What came of it.

@@ -8,178 +8,36 @@ is cancelled in between.
 from __future__ import annotations
 
 import asyncio
-import os
-import random
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from pricing.quick import quick
 from pricing.usage import Usage
 from router.bill import Bill, bill
-from router.budget import Budget
-from router.endpoints.protocol import Endpoint, WireRequest, WireResponse
+from router.desk import CallSpec, Desk, Lease, Turn, now_us
+from router.endpoints.protocol import WireRequest, WireResponse
 from router.errors import EndpointError, RouterError, RunHeld
-from router.exchange import Bounds, Say, Whose, exchange
-from router.health import Health
+from router.exchange import Bounds, Say, exchange
 from router.ledger.budget_records import BudgetUse
 from router.ledger.keys import new_id
-from router.ledger.records import ANSWER_KEPT_US, Answer, AttemptEnded, AttemptStarted, AttemptStatus
-from router.limits import Gate
+from router.ledger.records import AttemptEnded, AttemptStarted, AttemptStatus
 from router.monthly import MonthlyBudgets
 from router.policy import Market
-from router.reservation import Reservation
-from router.result import Candidate
 from router.sent import sent_messages
-from router.settings import RetrySettings
-from router.task import Role
 from router.tokens import estimate_message_tokens, estimate_tokens
 
 if TYPE_CHECKING:
-    from router.ledger import Ledger
     from router.ledger.rows import Record
 
 TIMED_OUT = frozenset({"timeout", "connect_timeout", "idle"})
 
-_CHANCE = random.Random()  # noqa: S311 — for jitter, not for secrets
-"""One for all: to seed another takes longer than to reserve, and a forked process draws numbers of its own."""
-os.register_at_fork(after_in_child=_CHANCE.seed)
-
 __all__ = ["CallSpec", "Desk", "Ended", "Lease", "Say", "Turn", "attempt", "now_us"]
 
 
-@dataclass(slots=True)
-class Lease:
-    """Until when a run is this process's; after it nothing is sent. None: it has no key, so nobody takes it."""
-
-    until_us: int | None = None
-
-    def is_over(self) -> bool:
-        """Return whether another process may have taken the run over."""
-        return self.until_us is not None and now_us() >= self.until_us
-
-
-@dataclass(frozen=True, slots=True)
-class Desk:
-    """What the calls of one run are made with.
-
-    Args:
-        ledger: where rows go.
-        endpoints: open endpoints by name.
-        gates: their gates by name.
-        market: catalogue, endpoint settings and rates; its instant is replaced by each attempt's.
-        retry: how failed attempts are tried again.
-        budget: what the run may still spend.
-        monthly: the ledger's monthly budgets; None: there are none.
-        health: which endpoints are up; None: nobody looks.
-        run_id, configuration, tenant, tags: written into each row.
-        opening: rows that are written with the run's first: its own, where it has no run key.
-        keep_answers: whether answers are kept for a resume.
-        for_good: whether they are kept without end.
-        resumed: whether the run was started before, so that answers on record are looked up first.
-        lease: whether the run is still this process's.
-        chance: source of the jitter.
-    """
-
-    ledger: Ledger
-    endpoints: Mapping[str, Endpoint]
-    gates: Mapping[str, Gate]
-    market: Market
-    retry: RetrySettings
-    budget: Budget
-    run_id: str
-    configuration: str
-    tenant: str | None = None
-    tags: Mapping[str, str] = field(default_factory=dict)
-    monthly: MonthlyBudgets | None = None
-    health: Health | None = None
-    opening: list[Record] = field(default_factory=list)
-    keep_answers: bool = False
-    for_good: bool = False
-    resumed: bool = False
-    lease: Lease = field(default_factory=Lease)
-    chance: random.Random = _CHANCE
-
-    async def write(self, *records: Record) -> None:
-        """Commit records, the run's opening rows before the first of them."""
-        opening, self.opening[:] = tuple(self.opening), ()
-        if opening or records:
-            try:
-                await self.ledger.write(*opening, *records)
-            except RouterError:  # nothing of it was written
-                self.opening[:0] = opening
-                raise
-
-    def answers(self, key: str, message: Mapping[str, Any], finish_reason: str | None) -> tuple[Answer, ...]:
-        """Return an answer as it is kept, or nothing where answers are not kept."""
-        if not self.keep_answers:
-            return ()
-        expires_us = None if self.for_good else now_us() + ANSWER_KEPT_US
-        return (Answer(key, self.run_id, message, finish_reason, expires_us),)
-
-
-@dataclass(frozen=True, slots=True)
-class CallSpec:
-    """One logical call.
-
-    Args:
-        candidate: the model and endpoint decided on; its endpoint is not None.
-        role: single, orchestrator or worker.
-        task_class: class of the call.
-        messages: what is sent.
-        parameters: further body fields (max_tokens, tools, response_format, vendor extras).
-        step_id: its plan step, or None.
-        sample: 0, or n for the n-th try with the same words.
-        deadline_s: time of the event loop after which it is cut off, waits at gates included, seconds, or None.
-        idle_s: longest silence, from one token to the next, after which it is cut off, seconds; it is streamed for
-            that. None: the endpoint's read time-out alone.
-        fallbacks: where it goes while its endpoint is down, and after a failure; none given: those of the settings.
-        is_last: whether the run ends with it, so that its completion is written with the run's.
-    """
-
-    candidate: Candidate
-    role: Role
-    task_class: str
-    messages: Sequence[Mapping[str, Any]]
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    step_id: str | None = None
-    sample: int = 0
-    deadline_s: float | None = None
-    is_last: bool = False
-    idle_s: float | None = None
-    fallbacks: tuple[Candidate, ...] = ()
-
-    @property
-    def whose_time(self) -> Whose:
-        """Whose time ends with its deadline: a step's, the run's where it is no step's, or a judgement's own."""
-        if self.role == "judge":
-            return "judge"
-        return "run" if self.step_id is None else "step"
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """One attempt of a call, ready to go.
-
-    Args:
-        candidate: the model and endpoint it goes to: the call's own, or a fallback.
-        parameters: further body fields, the endpoint's own included.
-        key: the call's key.
-        number: 1 for the call's first attempt.
-        queue_us: time waited at our own gates, microseconds.
-        held: what is reserved for it, and the cap on its output that makes that hold.
-    """
-
-    candidate: Candidate
-    parameters: Mapping[str, Any]
-    key: str
-    number: int
-    queue_us: int
-    held: Reservation
-
-
+@quick
 @dataclass(frozen=True, slots=True)
 class Ended:
     """How an attempt ended: the answer or the error, its bill, and the rows that are still to be written."""
@@ -189,11 +47,6 @@ class Ended:
     records: tuple[Record, ...]
     response: WireResponse | None = None
     error: EndpointError | None = None
-
-
-def now_us() -> int:
-    """Return the instant, microseconds since 1970 UTC."""
-    return time.time_ns() // 1000
 
 
 async def attempt(desk: Desk, spec: CallSpec, turn: Turn, say: Say | None) -> Ended:
@@ -215,7 +68,9 @@ async def attempt(desk: Desk, spec: CallSpec, turn: Turn, say: Say | None) -> En
     if desk.lease.is_over():
         raise RunHeld(f"run {desk.run_id}: its lease is over, another process may have it", hint="run it again")
     started_us = now_us()
-    market = desk.market.moved_to(datetime.fromtimestamp(started_us // 1_000_000, UTC))
+    market, second = desk.market, started_us // 1_000_000
+    if int(market.at.timestamp()) != second:  # within a second no price changes
+        market = market.moved_to(datetime.fromtimestamp(second, UTC))
     record = _Record(spec, turn, market, new_id(), time.perf_counter_ns())
     heard: list[str] = []
 
@@ -232,10 +87,7 @@ async def attempt(desk: Desk, spec: CallSpec, turn: Turn, say: Say | None) -> En
         await desk.write(*record.uses, started)
         record.state_us, record.begun_ns = record.elapsed_us(), time.perf_counter_ns()
         is_sent = True
-        name, is_heard = turn.candidate.endpoint or "", say is not None
-        bounds = Bounds(name, spec.deadline_s, spec.idle_s, is_heard=is_heard, whose=spec.whose_time)
-        is_streamed = is_heard or spec.idle_s is not None
-        return record.succeeded(desk, await _send(desk, spec, turn, hear if is_streamed else None, bounds))
+        return record.succeeded(desk, await _send(desk, spec, turn, hear, is_heard=say is not None))
     except EndpointError as error:
         return record.failed(error, "".join(heard))
     except RouterError:
@@ -256,13 +108,18 @@ def _unread(turn: Turn, error: Exception) -> EndpointError:
     )
 
 
-async def _send(desk: Desk, spec: CallSpec, turn: Turn, hear: Say | None, bounds: Bounds) -> WireResponse:
+async def _send(desk: Desk, spec: CallSpec, turn: Turn, hear: Say, *, is_heard: bool) -> WireResponse:
+    """Send the request; it is streamed where its text is heard, or its silence is to be noticed."""
     parameters = turn.parameters
     if turn.held.max_output_tokens is not None:
         parameters = {**parameters, "max_tokens": turn.held.max_output_tokens}
     messages = sent_messages(desk.market, turn.candidate, spec.messages)
-    request = WireRequest(turn.candidate.wire_id, messages, parameters)
-    return await exchange(desk.endpoints[bounds.endpoint], request, hear, bounds)
+    request, name = WireRequest(turn.candidate.wire_id, messages, parameters), turn.candidate.endpoint or ""
+    is_streamed = is_heard or spec.idle_s is not None
+    if not is_streamed and spec.deadline_s is None:
+        return await desk.endpoints[name].send(request)
+    bounds = Bounds(name, spec.deadline_s, spec.idle_s, is_heard=is_heard, whose=spec.whose_time)
+    return await exchange(desk.endpoints[name], request, hear if is_streamed else None, bounds)
 
 
 @dataclass(slots=True)
@@ -283,6 +140,7 @@ class _Record:
 
     def started(self, desk: Desk, started_us: int) -> AttemptStarted:
         spec, turn = self.spec, self.turn
+        low, expected, high = turn.candidate.output_tokens
         return AttemptStarted(
             attempt_id=self.attempt_id,
             call_key=turn.key,
@@ -300,6 +158,12 @@ class _Record:
             queue_us=turn.queue_us,
             reserved_usd=turn.held.amount_usd,
             tags=desk.tags,
+            script=turn.candidate.script,
+            estimated_input_tokens=turn.candidate.estimated_input_tokens if turn.candidate.script else None,
+            expected_input_tokens=turn.candidate.input_tokens,
+            expected_output_low_tokens=low,
+            expected_output_tokens=expected,
+            expected_output_high_tokens=high,
         )
 
     def succeeded(self, desk: Desk, response: WireResponse) -> Ended:

@@ -11,6 +11,7 @@ from decimal import Decimal
 
 from pricing import PriceSet, Terms, UnknownModel, Usage, price_call, settle
 from pricing.plain_cost import PlainTariff
+from pricing.quick import quick
 from pricing.terms import NO_TERMS
 from pricing.usage import COUNTS
 from router.ledger.records import Amount, CostStatusName
@@ -20,6 +21,7 @@ from router.policy.market import VENDOR
 _NO_USAGE = Usage()
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Bill:
     """The cost of one attempt.

@@ -46,6 +46,14 @@ class Budget:
         self.reserved_usd += amount_usd
         return amount_usd
 
+    def reserve_now(self, amount_usd: Decimal | None) -> Decimal | None:
+        """Hold the amount and return it, where there is no limit that it could be held against; else None."""
+        if self.limit_usd is not None:
+            return None
+        held = amount_usd or Decimal(0)
+        self.reserved_usd += held
+        return held
+
     def keep(self, amount_usd: Decimal | None) -> Decimal:
         """Set an amount aside for a later call, so that others cannot spend it; return it, for `give_back`.
 

@@ -109,12 +109,13 @@ class _Call:
     @property
     def candidate(self) -> Candidate:
         """Where the call is now."""
-        return self.way[self.at or 0]
+        at = self.at
+        return self.way[at] if at else self.way[0]
 
     @property
     def gate(self) -> Gate:
         """The gate that it stands before."""
-        return self.desk.gates[self.candidate.endpoint or ""]
+        return self.desk.gates[self.candidate.offer.endpoint or ""]
 
     async def next_attempt(self) -> Ended | EndpointError:
         """Reserve, wait for a place, send; an EndpointError: nothing was sent, and nothing will be."""
@@ -134,7 +135,7 @@ class _Call:
         tokens = self.candidate.input_tokens + held.usage.output_tokens
         if self.gate.pace is not None and (never := self.gate.pace.check(tokens)) is not None:
             return never
-        entered = await self._enter(held.amount_usd, tokens)
+        entered = self._enter_now(held.amount_usd) or await self._enter(held.amount_usd, tokens)
         if entered is None:
             spec = self.spec
             return EndpointError("timeout", f"{spec.candidate.model}: no place before the {spec.whose_time}'s time-out")
@@ -142,6 +143,14 @@ class _Call:
         queue_us = (time.perf_counter_ns() - waited_ns) // 1000
         number = self.tally.before + self.tally.attempts + 1
         return await self._sent(Turn(self.candidate, parameters, self.key, number, queue_us, held), place, reserved_usd)
+
+    def _enter_now(self, amount_usd: Decimal | None) -> tuple[Place, Decimal] | None:
+        """Return as `_enter` where nothing is waited for, at a fraction of its work; None: something may be."""
+        if self.desk.budget.limit_usd is not None or self._too_late(0.0):
+            return None
+        place = self.gate.enter_now()
+        held_usd = self.desk.budget.reserve_now(amount_usd) if place is not None else None
+        return None if place is None or held_usd is None else (place, held_usd)
 
     async def _enter(self, amount_usd: Decimal | None, tokens: int) -> tuple[Place, Decimal] | None:
         """Return a place and what is reserved, or None where the deadline passes first."""
@@ -177,7 +186,10 @@ class _Call:
         if health is not None:
             health.sent(name)
         try:
-            ended = await self._attempt(turn)
+            try:
+                ended = await attempt(self.desk, self.spec, turn, self._hear if self.say is not None else None)
+            except BudgetUncounted:  # a monthly budget's count was taken away in between
+                ended = await self._counted_anew(turn)
             error, is_known = ended.error, True
             self._tell_gate(gate, place, ended)
             cost_usd = ended.charged.settled_usd
@@ -194,15 +206,11 @@ class _Call:
             gate.leave(place)
             self.desk.budget.settle(reserved_usd, cost_usd)
 
-    async def _attempt(self, turn: Turn) -> Ended:
-        """Make one attempt; where a monthly budget's count was taken away in between, let it be counted and go on."""
-        hear = self._hear if self.say is not None else None
-        try:
-            return await attempt(self.desk, self.spec, turn, hear)
-        except BudgetUncounted:
-            if self.desk.monthly is not None:
-                self.desk.monthly.forget()
-            return await attempt(self.desk, self.spec, turn, hear)
+    async def _counted_anew(self, turn: Turn) -> Ended:
+        """Make the attempt once monthly budgets have been counted again."""
+        if self.desk.monthly is not None:
+            self.desk.monthly.forget()
+        return await attempt(self.desk, self.spec, turn, self._hear if self.say is not None else None)
 
     async def _hear(self, text: str) -> None:
         """Hand text on, and remember that it was."""
@@ -212,8 +220,10 @@ class _Call:
 
     def _tell_gate(self, gate: Gate, place: Place, ended: Ended) -> None:
         error, response = ended.error, ended.response
-        if error is None:
-            gate.answered(place)
+        if (
+            error is None
+        ):  # its row was committed in its place: that wait, and ours for the loop, are not the endpoint's
+            gate.answered(place, None if response is None else response.timings.latency_us / 1e6)
         elif error.kind in REFUSALS:
             most = self.desk.retry.retry_after_max_s
             gate.refused(place, None if error.retry_after_s is None else min(error.retry_after_s, most))
@@ -293,8 +303,8 @@ class _Call:
         held = reservation(
             market,
             candidate.offer,
-            input_tokens=candidate.input_tokens,
-            likely_output_tokens=candidate.output_tokens[2],
+            input_tokens=max(candidate.input_tokens, candidate.estimated_input_tokens),
+            likely_output_tokens=max(candidate.output_tokens[2], candidate.prior_high_tokens),
             max_output_tokens=output_cap(parameters),
             left_usd=self.desk.budget.left_usd,
             answers=answers_asked(parameters),

@@ -19,6 +19,8 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Final
 
+from pricing.quick import quick
+
 TASK_CLASSES: Final = MappingProxyType(
     {
         "extract": "take stated facts out of a given text into a given shape",
@@ -51,6 +53,7 @@ _LEAST_SHARE: Final = 0.5
 _DOUBT: Final = 1.0  # weight of what was not seen: one weak hint alone is not certainty
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Classification:
     """The class a text asks for.
@@ -230,7 +233,10 @@ def _may_have(sample: str, words: Sequence[str]) -> bool:
     if not sample.isascii():
         return True
     lower = sample.lower()
-    return any(word in lower for word in words)
+    for word in words:  # noqa: SIM110 - a generator would take longer than what it looks at
+        if word in lower:
+            return True
+    return False
 
 
 def _shape_hints(sample: str) -> Iterator[_Hint]:
@@ -239,7 +245,7 @@ def _shape_hints(sample: str) -> Iterator[_Hint]:
         yield _Hint("code", 4.0, "a line of code")
     if _may_have(sample, _ERROR_WORDS) and _ERROR.search(sample):
         yield _Hint("code", 2.0, "a code block or an error report")
-    if any(sign in sample for sign in _FORMULA_SIGNS) and _FORMULA.search(sample):
+    if _may_have(sample, _FORMULA_SIGNS) and _FORMULA.search(sample):
         yield _Hint("math", 2.5, "a formula")
     if len({letter.lower() for letter in _CHOICE.findall(sample)}) >= 3:
         yield _Hint("reason", 6.0, "lettered choices")

@@ -21,7 +21,8 @@ from pricing import Catalog, FxTable, load_catalog
 from router.context import fitted
 from router.environment import FILE_NAME, load_environment, shown_path
 from router.errors import NoEndpoint, WrongUsage
-from router.estimation import estimate_task
+from router.estimation import estimate_task, with_own_budget
+from router.experience import NO_EXPERIENCE, Experience
 from router.ledger.rates import fx_of
 from router.policy import Market
 from router.presets import preset_keys
@@ -35,10 +36,13 @@ if TYPE_CHECKING:
     from router.health import EndpointHealth, Health
     from router.heartbeat import Heartbeat
     from router.judge import Judge
+    from router.learner import Learner
     from router.ledger import Ledger
     from router.lifecycle import Bench
     from router.limits import Gate, GateState
+    from router.messages import Board
     from router.monthly import MonthlyBudgets
+    from router.plan_estimate import PlanEstimate
     from router.progress import Watch
     from router.tools import Toolbox
 
@@ -51,7 +55,9 @@ class Router:
         environ: where keys are read from; None: the process's environment and `.env`.
         catalog: price catalogue; None: the bundled one and the settings' own price files.
         fx: exchange rates; None: the bundled ones, the settings' own, and, once a task has run, the ledger's.
-        latency_s: median latency by model, seconds, for latency objectives; None: not known.
+        latency_s: median latency by model, seconds, for latency objectives; None: as the ledger has it.
+        experience: what decisions and estimates take from the record before a task has run (`recorded_experience`);
+            from then on it is the ledger's own.
 
     Raises:
         ConfigError: the settings are wrong; every fault is listed.
@@ -66,6 +72,7 @@ class Router:
         catalog: Catalog | None = None,
         fx: FxTable | None = None,
         latency_s: Mapping[str, float] | None = None,
+        experience: Experience = NO_EXPERIENCE,
     ) -> None:
         self.environ = load_environment() if environ is None else environ
         self.settings = load_settings() if settings is None else settings
@@ -73,6 +80,7 @@ class Router:
         self._fx = fx
         self._fx_given = fx is not None
         self._latency_s = latency_s or {}
+        self._experience = experience
         self._market: Market | None = None
         self._ledger: Ledger | None = None
         self._endpoints: dict[str, Endpoint] = {}
@@ -82,6 +90,7 @@ class Router:
         self._heart: Heartbeat | None = None
         self._toolbox: Toolbox | None = None
         self._judge: Judge | None = None
+        self._learner: Learner | None = None
         self._opening = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -99,8 +108,10 @@ class Router:
         if self._fx is None:
             self._fx = fx_of(self.settings)
         at, usable, known = at or datetime.now(UTC), self.usable_endpoints, self._market
-        if known is None or known.fx is not self._fx or known.endpoints.keys() != usable.keys():
-            known = Market(self.catalog, usable, self._fx, at, self.settings.aliases, self._latency_s)
+        learnt = self._experience if self._learner is None else self._learner.experience
+        is_same = known is not None and known.fx is self._fx and known.experience is learnt
+        if known is None or not is_same or known.endpoints.keys() != usable.keys():
+            known = Market(self.catalog, usable, self._fx, at, self.settings.aliases, self._latency_s, learnt)
             self._market = known
         return known.moved_to(at)
 
@@ -123,9 +134,33 @@ class Router:
         task, _ = fitted(Task.of(work, **options), self.settings.context)
         return estimate_task(self.market(), self.settings, task)
 
+    def plan(self, work: str | Messages | Task, *, with_frontier: bool = False, **options: Any) -> PlanEstimate:
+        """Return the task's plan with each step's model, cost, latency and quality: `router.foresight.estimate_plan`.
+
+        Nothing is sent. Without steps of its own they are drawn from the text's list. See `decide` for what is raised.
+        """
+        from router.foresight import estimate_plan
+
+        return estimate_plan(self.market(), self.settings, Task.of(work, **options), with_frontier=with_frontier)
+
+    async def ask_plan(
+        self, work: str | Messages | Task, *, watch: Watch | None = None, with_frontier: bool = False, **options: Any
+    ) -> PlanEstimate:
+        """Return the orchestrator's plan of the task, as `plan` does, for one paid call: `router.plan_run.ask_plan`.
+
+        The run stands until `resume` goes on with it: the plan is not paid again.
+        """
+        from router.plan_run import ask_plan
+
+        task, _ = self._as_sent(Task.of(work, **{**options, "plan": "always"}))
+        bench = await self._bench(self.market())
+        self._require_endpoint(estimate_task(bench.market, self.settings, task).decision)
+        return await ask_plan(bench, task, watch, with_frontier=with_frontier)
+
     def _as_sent(self, task: Task) -> tuple[Task, tuple[str, ...]]:
         """Return the task as it is sent, and a warning for what of its conversation is not."""
         notes: tuple[str, ...] = ()
+        task = with_own_budget(self.settings, task)
         if self._judge is not None and task.run_key is None:  # a run key's task is the same each time
             task, notes = self._judge.kept(task, task.configuration or self.settings.default_configuration)
         task, trimmed = fitted(task, self.settings.context)
@@ -209,7 +244,10 @@ class Router:
         market = self.market()
         estimate = estimate_task(market, self.settings, task)
         self._require_endpoint(estimate.decision)
-        result = await run_task(await self._bench(market), task, estimate, say, watch)
+        bench = await self._bench(market)
+        if bench.market.experience is not market.experience:  # the record was not open yet
+            estimate = estimate_task(bench.market, self.settings, task)
+        result = await run_task(bench, task, estimate, say, watch)
         return replace(result, warnings=(*notes, *result.warnings)) if notes else result
 
     def _require_endpoint(self, decision: Decision) -> None:
@@ -235,14 +273,29 @@ class Router:
             ledger, monthly = await self._open(market)
         if self._fx is not None and market.fx is not self._fx:
             market = replace(market, fx=self._fx)
+        if self._learner is None:
+            self._learner = await self._open_learner(ledger)
+        self._learner.look()
+        if market.experience is not self._learner.experience:
+            market = replace(market, experience=self._learner.experience)
         if self._heart is None:
             self._heart = Heartbeat(ledger)
         if self._judge is None and self.settings.judge.is_on:
             from router.judge import Judge
 
             self._judge = Judge(self.settings.judge)
-        shared = (self._heart, monthly, self._health, self._open_toolbox(), self._judge)
+        shared = (self._heart, monthly, self._health, self._open_toolbox(), self._judge, self._learner)
         return Bench(ledger, self._endpoints, self._gates, market, self.settings, *shared)
+
+    async def _open_learner(self, ledger: Ledger) -> Learner:
+        from router.learner import Learner
+
+        async with self._opening:
+            if self._learner is None:
+                learner = Learner(ledger, self.settings.forecast, self._experience)
+                await learner.open()
+                self._learner = learner
+            return self._learner
 
     def _open_toolbox(self) -> Toolbox | None:
         """Return the servers of tools, where there are any; each is started when it is first wanted."""
@@ -281,6 +334,12 @@ class Router:
                     health.add(name, self._endpoints[name], settings, self._gates[name].turn_away)
             return self._ledger, self._monthly
 
+    async def board(self) -> Board:
+        """Return messages and state between agents, on the router's own ledger; it needs no endpoint and no key."""
+        from router.messages import Board
+
+        return Board((await self._bench(self.market())).ledger)
+
     def health(self) -> Mapping[str, EndpointHealth]:
         """Return whether each endpoint is up, by name; empty before the first task was run."""
         return {} if self._health is None else self._health.states
@@ -295,6 +354,9 @@ class Router:
         if judge is not None:
             await judge.aclose()
         endpoints, self._endpoints = self._endpoints, {}
+        learner, self._learner = self._learner, None
+        if learner is not None:
+            await learner.aclose()
         ledger, self._ledger, self._monthly = self._ledger, None, None
         heart, self._heart = self._heart, None
         health, self._health = self._health, None

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pricing.quick import quick
 from router.attempts import CallSpec, Desk, Say
 from router.calls import Ask, CallOutcome, call_key, perform
 from router.errors import EndpointError
@@ -28,6 +29,7 @@ Fit = Callable[[Sequence[Message]], Sequence[Message]]
 """Returns the messages that fit into the model's window."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Conversation:
     """A model's work with its tools.
@@ -94,8 +96,9 @@ def _next_call(
     messages: Sequence[Message] = (*spec.messages, *said)
     if fit is not None:
         messages = fit(messages)
-    input_tokens = max(spec.candidate.input_tokens, estimate_message_tokens(messages, parameters["tools"]))
-    candidate = replace(spec.candidate, input_tokens=input_tokens)
+    estimated = estimate_message_tokens(messages, parameters["tools"])
+    input_tokens = max(spec.candidate.input_tokens, estimated)
+    candidate = replace(spec.candidate, input_tokens=input_tokens, estimated_input_tokens=estimated)
     return replace(spec, messages=messages, parameters=parameters, candidate=candidate)
 
 

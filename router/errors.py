@@ -11,11 +11,16 @@
     ├── CallFailed                one logical call failed for good; carries its last EndpointError
     ├── RunFailed                 a run produced no answer at all
     ├── RunHeld                   another process holds the lease of this run
+    ├── PlanMade                  the plan that was asked for is made; its run stands until it is resumed
     ├── RunStopped                somebody else has cancelled the run
+    ├── MessageTimeout            no reply, or too few messages, in the time that was given
+    ├── CursorTaken               another subscription of the same name has taken the cursor
+    ├── StaleVersion              the version that was given is not the one on record; nothing was written
     ├── ToolServerError           an MCP server could not be started, reached or spoken with
     ├── ToolRefused               a tool is not, or no longer, the one that was approved
     ├── LimitCrossed              exit code 3: a limit that was asked for is crossed
-    │   └── BudgetExceeded        the next call could cross the budget; nothing was sent
+    │   ├── BudgetExceeded        the next call could cross the budget; nothing was sent
+    │   └── Infeasible            no choice of models holds a plan's limits (see `router.assign`)
     └── EndpointError             one attempt failed on the wire (see `router.endpoints.protocol`)
 
 `str(error)` is one line naming the key, the value and what was allowed; `error.hint` says what to do.
@@ -103,6 +108,39 @@ class RunStopped(RouterError):
     """Somebody else has cancelled the run: `router runs cancel`. What it had done is on record."""
 
 
+class MessageTimeout(RouterError):
+    """No reply, or fewer messages than were waited for, within the time that was given."""
+
+
+class CursorTaken(RouterError):
+    """Another subscription of the same name has taken the cursor; what is acknowledged here no longer counts."""
+
+
+class StaleVersion(RouterError):
+    """The version that was given is not the one on record; nothing was written.
+
+    `version` is the one on record, or None where the key has no value.
+    """
+
+    def __init__(self, message: str, version: int | None, hint: str | None = None) -> None:
+        super().__init__(message, hint)
+        self.version = version
+
+
+class PlanMade(RouterError):
+    """A run has made the plan that it was started for, and stands: `router.Router.ask_plan` takes it from here.
+
+    Args:
+        run_id: the run; resumed, it goes on with this plan.
+        plan: the plan (`router.Plan`).
+    """
+
+    def __init__(self, run_id: str, plan: object) -> None:
+        super().__init__("planned; nothing more was asked for", hint=f"router runs resume {run_id}")
+        self.run_id = run_id
+        self.plan = plan
+
+
 class ToolServerError(RouterError):
     """An MCP server could not be started, reached or spoken with."""
 
@@ -163,4 +201,5 @@ def unknown_name(key: str, value: str, allowed: Iterable[str]) -> WrongUsage:
     message = f"{key}: {value!r} does not exist"
     if near:
         message += f"; did you mean {', '.join(near)}?"
-    return WrongUsage(message, hint=f"{key}s that exist: {', '.join(names) or 'none'}")
+    plural = f"{key}es" if key.endswith("s") else f"{key}s"
+    return WrongUsage(message, hint=f"{plural} that exist: {', '.join(names) or 'none'}")

@@ -9,21 +9,24 @@ that does it all, or no one call could hold the answer.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 from dataclasses import replace
-from functools import partial
 
 from router.context import shared_messages
+from router.efforts import decide_by_ways
 from router.errors import NoEndpoint, unknown_name
-from router.extras import configured_extra, thinking_tokens, with_thinking
-from router.forecast import OutputForecast, forecast_output
+from router.extras import configured_extra, expected_thinking, thinking_tokens, with_thinking
+from router.forecast import OutputForecast
 from router.graph import given_plan
-from router.plan import merging_task, planning_task, separable_parts, step_task
+from router.plan import answer_tokens, merging_task, planning_task, prompt_tokens, separable_parts, step_task
 from router.policy import Market, Need, NoCandidate, decide, decide_among, need_of
 from router.policy.need import DEFAULT_CLASS
-from router.result import NOTHING, Decision, Estimate, Interval, Plan, Step
-from router.settings import ByClassSettings, ConfigurationSettings, Settings
+from router.result import Decision, Estimate, Interval, Plan, Step
+from router.settings import ConfigurationSettings, FixedSettings, Settings
+from router.settings_plan import ByPlanSettings
+from router.spread import in_all, moved
 from router.task import Role, Task
-from router.tokens import estimate_message_tokens, estimate_tokens
+from router.tokens import estimate_message_tokens, estimate_tokens, message_script
 from router.warming import fanout_cost
 
 LEAST_PARTS = 3
@@ -45,7 +48,9 @@ def configuration_of(settings: Settings, task: Task) -> tuple[str, Configuration
     return name, settings.configurations[name]
 
 
-def decide_task(market: Market, settings: Settings, task: Task, role: Role = "single") -> Decision:
+def decide_task(
+    market: Market, settings: Settings, task: Task, role: Role = "single", input_tokens: int | None = None
+) -> Decision:
     """Return the decision for one call of the task.
 
     Args:
@@ -53,6 +58,7 @@ def decide_task(market: Market, settings: Settings, task: Task, role: Role = "si
         settings: the named configurations.
         task: the task, or the task that a step of a plan is.
         role: single, orchestrator or worker.
+        input_tokens: our own estimate of its input where its text is not known yet, tokens; None: that of its text.
 
     Raises:
         WrongUsage: an unknown configuration, class or model.
@@ -60,22 +66,48 @@ def decide_task(market: Market, settings: Settings, task: Task, role: Role = "si
         NoEndpoint: no configured endpoint offers any of them.
     """
     name, configuration = configuration_of(settings, task)
-    return _decide_need(market, task, name, configuration, _need(task, configuration, role))
+    need = _need(task, configuration, role)
+    if input_tokens is not None:
+        need = replace(need, input_tokens=input_tokens, script=message_script(task.messages))
+    return _decide_need(market, task, name, configuration, need)
 
 
 def _need(task: Task, configuration: ConfigurationSettings, role: Role) -> Need:
-    default = configuration.default_class if isinstance(configuration, ByClassSettings) else DEFAULT_CLASS
+    default = DEFAULT_CLASS if isinstance(configuration, FixedSettings) else configuration.default_class
     return need_of(task, role, default)
 
 
 def _decide_need(market: Market, task: Task, name: str, configuration: ConfigurationSettings, need: Need) -> Decision:
+    if isinstance(configuration, ByPlanSettings) and not task.candidates:
+        return decide_by_ways(market, name, configuration, need, task.extra)
     extra = {} if task.candidates else configured_extra(configuration, need.role, need.task_class)
     if thinking := thinking_tokens({**extra, **task.extra}):
-        need = replace(need, output=with_thinking(need.output, thinking))
+        need = replace(need, output=with_thinking(need.output, thinking), thinking=expected_thinking(thinking))
     if task.candidates:
         return decide_among(market, need, task.candidates)
     decision = decide(market, need, name, configuration)
     return replace(decision, extra=extra) if extra else decision
+
+
+def loosened(task: Task, configuration: ConfigurationSettings) -> Task:
+    """Return the task whose parts are calls of their own: under `by_plan`, floor and latency hold for the whole plan.
+
+    Args:
+        task: the whole task.
+        configuration: its configuration.
+    """
+    if not isinstance(configuration, ByPlanSettings) or task.candidates:
+        return task
+    return task.model_copy(update={"quality_floor": None, "latency_objective_s": None})
+
+
+def with_own_budget(settings: Settings, task: Task) -> Task:
+    """Return the task with the budget that its configuration sets, where it has none of its own."""
+    configuration = settings.configurations.get(task.configuration or settings.default_configuration)
+    if task.budget_usd is not None or task.candidates or not isinstance(configuration, ByPlanSettings):
+        return task
+    budget_usd = configuration.budget_usd
+    return task if budget_usd is None else task.model_copy(update={"budget_usd": budget_usd})
 
 
 def estimate_task(market: Market, settings: Settings, task: Task) -> Estimate:
@@ -90,13 +122,30 @@ def estimate_task(market: Market, settings: Settings, task: Task) -> Estimate:
         WrongUsage: the task's own steps are no graph that can be run.
         WrongUsage, NoCandidate, NoEndpoint: see `decide_task`.
     """
-    if (given := given_plan(task, settings.swarm.max_steps)) is not None:
-        return _estimate_given(market, settings, task, given)
+    given = given_plan(task, settings.swarm.max_steps)
+    part = loosened(task, configuration_of(settings, task)[1])
+    estimate = (
+        _estimate_open(market, settings, task, part)
+        if given is None
+        else _estimate_given(market, settings, part, given)
+    )
+    widths = market.experience.planned if estimate.calls > 1 else market.experience.single
+    if not widths.runs or estimate.cost is None:
+        return estimate
+    return replace(estimate, cost=moved(estimate.cost, widths.low_milli, widths.high_milli), uncorrected=estimate.cost)
+
+
+def _estimate_open(market: Market, settings: Settings, task: Task, part: Task) -> Estimate:
+    """Return the estimate of a task whose plan, if it takes one, is still to be made; `part`: as its parts see it.
+
+    Raises:
+        WrongUsage, NoCandidate, NoEndpoint: see `decide_task`.
+    """
     name, configuration = configuration_of(settings, task)
     need = _need(task, configuration, "single")
     parts = separable_parts(task.text) if need.task_class in DIVISIBLE or task.plan == "always" else 0
     if parts >= LEAST_PARTS:
-        need = replace(need, output=_times(need.output, parts, task.max_output_tokens))
+        need = replace(need, output=_times(need.output, parts, task.max_output_tokens), answers=parts)
     try:
         single = _decide_need(market, task, name, configuration, need)
     except NoCandidate:
@@ -106,7 +155,7 @@ def estimate_task(market: Market, settings: Settings, task: Task) -> Estimate:
     plan = None
     if task.plan == "always" or (task.plan == "auto" and parts >= LEAST_PARTS):
         try:
-            plan = _plan_cost(market, settings, task, parts or PARTS_IF_UNSEEN)
+            plan = _plan_cost(market, settings, part, parts or PARTS_IF_UNSEEN)
         except (NoCandidate, NoEndpoint):
             if task.plan == "always" or single is None:
                 raise
@@ -117,7 +166,7 @@ def estimate_task(market: Market, settings: Settings, task: Task) -> Estimate:
         or (plan is not None and alone is not None and plan.expected_usd < alone.expected_usd)
     )
     if planned or single is None:
-        orchestrator = decide_task(market, settings, planning_task(task), "orchestrator")
+        orchestrator = decide_task(market, settings, planning_task(part), "orchestrator")
         calls = (parts or PARTS_IF_UNSEEN) + 2
         return Estimate(plan, planned, calls, orchestrator, need.task_class, alone, plan)
     return Estimate(alone, planned, 1, single, need.task_class, alone, plan)
@@ -130,40 +179,49 @@ def _estimate_given(market: Market, settings: Settings, task: Task, plan: Plan) 
         WrongUsage, NoCandidate, NoEndpoint: see `decide_task`.
     """
     most = settings.swarm.step_max_output_tokens
-    answers = {step.step_id: forecast_output(step.task_class, 0, step.max_output_tokens or most) for step in plan.steps}
-    alike: dict[tuple[str, int | None, str], list[tuple[Step, int]]] = {}
+    answers = {step.step_id: answer_tokens(step, most, market.experience) for step in plan.steps}
+    alike: dict[object, list[tuple[Step, int]]] = {}
     for step in plan.steps:
-        read_tokens = estimate_tokens(step.prompt) + sum(answers[name].expected_tokens for name in step.depends_on)
-        key = (step.task_class, step.max_output_tokens, repr(sorted(step.extra.items())))
-        alike.setdefault(key, []).append((step, read_tokens))
-    shared_tokens = estimate_tokens(task.shared) if task.shared else 0
+        read_tokens = prompt_tokens(task, step, answers, settings.context.step_input_tokens)
+        alike.setdefault(_kind(step), []).append((step, read_tokens))
     decided = []
     for some in alike.values():
         first = some[0][0]
-        size = {"expected_input_tokens": shared_tokens + sum(tokens for _, tokens in some) // len(some)}
-        asked = step_task(task, first, {}, first.max_output_tokens or most).model_copy(update=size)
-        decided.append((decide_task(market, settings, asked, "worker"), len(some)))
+        mean_tokens = sum(tokens for _, tokens in some) // len(some)
+        asked = step_task(task, first, {}, first.max_output_tokens or most)
+        if asked.expected_input_tokens is None:
+            decision = decide_task(market, settings, asked, "worker", mean_tokens)
+        else:
+            stated = asked.model_copy(update={"expected_input_tokens": mean_tokens})
+            decision = decide_task(market, settings, stated, "worker")
+        decided.append((decision, len(some)))
     if task.merge:
-        results_tokens = sum(each.expected_tokens for each in answers.values())
-        size = {"expected_input_tokens": estimate_message_tokens(task.messages) + results_tokens}
+        results_tokens = sum(answers.values())
+        read_tokens = estimate_message_tokens(task.messages) + results_tokens
         merging = decide_task(market, settings, merging_task(task, ()), "orchestrator")
         with contextlib.suppress(NoCandidate):  # too much for one merge: it is done in several, each within the window
-            merging = decide_task(market, settings, merging_task(task, ()).model_copy(update=size), "orchestrator")
+            merging = decide_task(market, settings, merging_task(task, ()), "orchestrator", read_tokens)
         decided.insert(0, (merging, 1))
-    fanned = partial(_fanned, market, _prefix_tokens(settings, task))
-    cost: Interval | None = NOTHING
-    for decision, count in decided:
-        cost = None if cost is None or (each := fanned(decision, count)) is None else cost + each
+    cost = _total(market, _prefix_tokens(settings, task), decided)
     calls = len(plan.steps) + task.merge
+    decision = decided[0][0]
+    if not task.candidates:  # a step may name its own: the run still is the configuration's
+        decision = replace(decision, configuration=configuration_of(settings, task)[0])
     return Estimate(
         cost,
         planned=True,
         calls=calls,
-        decision=decided[0][0],
+        decision=decision,
         task_class=need_of(task).task_class,
         single_cost=None,
         plan_cost=cost,
     )
+
+
+def _kind(step: Step) -> object:
+    """Return what steps that are decided on alike have in common: all but their words, and what they read."""
+    alike = replace(step, step_id="", prompt="", depends_on=(), extra={}, expected_input_tokens=None)
+    return alike, step.expected_input_tokens is None, repr(sorted(step.extra.items()))
 
 
 def _times(output: OutputForecast, parts: int, cap: int | None) -> OutputForecast:
@@ -188,21 +246,21 @@ def _plan_cost(market: Market, settings: Settings, task: Task, parts: int) -> In
     some = Step("part", need_of(task).task_class, task.text)
     step = step_task(task, some, {}, settings.swarm.step_max_output_tokens)
     shared_tokens = estimate_tokens(task.shared) if task.shared else 0
-    size = {"expected_input_tokens": shared_tokens + max(1, text_tokens // parts)}
-    work = decide_task(market, settings, step.model_copy(update=size), "worker")
+    work = decide_task(market, settings, step, "worker", shared_tokens + max(1, text_tokens // parts))
     results_tokens = parts * work.chosen.output_tokens[1]
-    merging = merging_task(task, ()).model_copy(update={"expected_input_tokens": text_tokens + results_tokens})
-    total = NOTHING
-    for decision, count in (
+    decided = (
         (decide_task(market, settings, planning, "orchestrator"), 1),
         (work, parts),
-        (decide_task(market, settings, merging, "orchestrator"), 1),
-    ):
-        cost = _fanned(market, _prefix_tokens(settings, task), decision, count)
-        if cost is None:
-            return None
-        total += cost
-    return total
+        (decide_task(market, settings, merging_task(task, ()), "orchestrator", text_tokens + results_tokens), 1),
+    )
+    return _total(market, _prefix_tokens(settings, task), decided)
+
+
+def _total(market: Market, prefix_tokens: int, decided: Iterable[tuple[Decision, int]]) -> Interval | None:
+    """Return what calls cost in all, given each decision and how many are made alike; None where a price is unknown."""
+    costs = [_fanned(market, prefix_tokens, decision, count) for decision, count in decided]
+    known = [cost for cost in costs if cost is not None]
+    return in_all(known) if len(known) == len(costs) else None
 
 
 def _prefix_tokens(settings: Settings, task: Task) -> int:

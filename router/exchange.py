@@ -12,6 +12,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Literal
 
+from pricing.quick import quick
 from router.endpoints.protocol import Endpoint, TextDelta, WireRequest, WireResponse
 from router.errors import EndpointError, RouterError
 
@@ -29,6 +30,7 @@ MOST_LULL_S = 0.05
 """The longest that tokens gather unread, seconds."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """How long an exchange may take.
@@ -110,15 +112,48 @@ async def _listen_closely(
     Raises:
         _Silent: none came in time.
     """
-    loop = asyncio.get_running_loop()
     try:
-        async with asyncio.timeout(idle_s) as timer:
-
-            async def hear_untimed(text: str) -> None:
-                timer.reschedule(None)
-                await hear(text)
-                timer.reschedule(loop.time() + idle_s)
-
-            return await _listen(endpoint, request, hear_untimed, lull_s)
+        async with asyncio.timeout(None) as timer:
+            silence = _Silence(idle_s, timer, hear)
+            try:
+                return await _listen(endpoint, request, silence.hear, lull_s)
+            finally:
+                silence.over()
     except TimeoutError:
         raise _Silent from None
+
+
+class _Silence:
+    """Notes when a token came, and looks every so often how long ago that was: a timer for each would cost more.
+
+    Args:
+        idle_s: the longest silence, seconds.
+        timer: is let run out after it.
+        hear: takes the text; its own time is no silence.
+    """
+
+    __slots__ = ("_hear", "_heard_s", "_idle_s", "_is_hearing", "_look", "_loop", "_timer")
+
+    def __init__(self, idle_s: float, timer: asyncio.Timeout, hear: Say) -> None:
+        self._idle_s, self._timer, self._hear = idle_s, timer, hear
+        self._loop = asyncio.get_running_loop()
+        self._heard_s, self._is_hearing = self._loop.time(), False
+        self._look = self._loop.call_at(self._heard_s + idle_s, self._listened)
+
+    async def hear(self, text: str) -> None:
+        """Hand text on."""
+        self._is_hearing = True
+        await self._hear(text)
+        self._heard_s, self._is_hearing = self._loop.time(), False
+
+    def over(self) -> None:
+        """Look no more."""
+        self._look.cancel()
+
+    def _listened(self) -> None:
+        now_s = self._loop.time()
+        until_s = self._idle_s + (now_s if self._is_hearing else self._heard_s)
+        if until_s <= now_s:
+            self._timer.reschedule(now_s)
+        else:
+            self._look = self._loop.call_at(until_s, self._listened)

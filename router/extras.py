@@ -12,7 +12,9 @@ from typing import Any, Final
 
 from router.forecast import OutputForecast
 from router.policy.by_class import rule_for
+from router.policy.by_plan import rule_of
 from router.settings import ConfigurationSettings, FixedSettings
+from router.settings_plan import ByPlanSettings
 from router.task import LIMITS, Task
 
 # Google, "OpenAI compatibility" of the Gemini API: reasoning_effort low, medium and high stand for thinking budgets of
@@ -52,6 +54,8 @@ def configured_extra(configuration: ConfigurationSettings, role: str, task_class
     """
     if isinstance(configuration, FixedSettings):
         own = configuration.worker_extra if role == "worker" else configuration.orchestrator_extra
+    elif isinstance(configuration, ByPlanSettings):
+        own = rule_of(configuration, task_class).extra
     else:
         own = rule_for(configuration, task_class).extra
     return {**configuration.extra, **own}
@@ -122,9 +126,14 @@ def with_thinking(output: OutputForecast, tokens: int) -> OutputForecast:
     """
     if not tokens:
         return output
-    source = f"{output.source}; assumption: half of {tokens} tokens of thinking"
-    high = output.high_tokens + tokens
-    return OutputForecast(output.low_tokens, output.expected_tokens + tokens // 2, high, source)
+    thinking = expected_thinking(tokens)
+    high, source = output.high_tokens + tokens, f"{output.source}; {thinking.source}"
+    return OutputForecast(output.low_tokens, output.expected_tokens + thinking.expected_tokens, high, source)
+
+
+def expected_thinking(tokens: int) -> OutputForecast:
+    """Return how much of the thinking that is allowed will be done, as of `with_thinking`, tokens."""
+    return OutputForecast(0, tokens // 2, tokens, f"assumption: half of {tokens} tokens of thinking")
 
 
 def _stated(table: Mapping[str, Any], names: frozenset[str], kind: type) -> Any:

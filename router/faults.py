@@ -33,12 +33,14 @@ from router.settings import (
 )
 from router.settings_budgets import BudgetsSettings
 from router.settings_context import ContextSettings
+from router.settings_forecast import ForecastSettings
 from router.settings_health import AlertSettings, GateSettings, HealthSettings
 from router.settings_judge import JudgeSettings
+from router.settings_plan import ByPlanSettings, CandidateSettings, PlanRule
 from router.settings_tools import ToolServerSettings, ToolSettings
 
 KeyPath = tuple[str | int, ...]
-POLICIES = ("fixed", "by_class")
+POLICIES = ("fixed", "by_class", "by_plan")
 SECTIONS: Mapping[KeyPath, type[BaseModel]] = {
     (): Settings,
     ("database",): DatabaseSettings,
@@ -49,6 +51,10 @@ SECTIONS: Mapping[KeyPath, type[BaseModel]] = {
     ("configurations", "*", "fixed"): FixedSettings,
     ("configurations", "*", "by_class"): ByClassSettings,
     ("configurations", "*", "by_class", "classes", "*"): ClassRule,
+    ("configurations", "*", "by_plan"): ByPlanSettings,
+    ("configurations", "*", "by_plan", "candidates", "*"): CandidateSettings,
+    ("configurations", "*", "by_plan", "classes", "*"): PlanRule,
+    ("configurations", "*", "by_plan", "classes", "*", "candidates", "*"): CandidateSettings,
     ("retry",): RetrySettings,
     ("swarm",): SwarmSettings,
     ("gates",): GateSettings,
@@ -58,6 +64,7 @@ SECTIONS: Mapping[KeyPath, type[BaseModel]] = {
     ("budgets",): BudgetsSettings,
     ("context",): ContextSettings,
     ("judge",): JudgeSettings,
+    ("forecast",): ForecastSettings,
     ("fx", "rates", "*"): FxRateSettings,
     ("tools",): ToolSettings,
     ("tools", "servers", "*"): ToolServerSettings,
@@ -78,7 +85,7 @@ NOT_SHOWN = frozenset(
     {"key_env", "header_env", "env", "args", "url", "url_env", "command", "base_url"}
 )  # may hold a secret by mistake
 SAID_WHOLE = frozenset(
-    {"missing_url", "server", "idempotent", "allowed_tool", "alert_address", "judge"}
+    {"missing_url", "server", "idempotent", "allowed_tool", "alert_address", "judge", "candidate"}
 )  # faults of a whole table
 SECRET_OPTION = re.compile(r"--?[\w-]*(key|token|secret|password|passwd)(=|$)", re.IGNORECASE)
 DATABASE_URL = ("database", "url")

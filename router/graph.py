@@ -6,11 +6,11 @@ depends on has succeeded, and never after one of them was lost.
 
 from __future__ import annotations
 
-from router.classify import TASK_CLASSES
 from router.errors import PlanError, WrongUsage, unknown_name
-from router.plan import checked_plan
-from router.result import Plan, Step
-from router.task import Task, TaskStep
+from router.plan import is_usable, usable_tools
+from router.plan_value import Plan, checked_plan, require_classes
+from router.step import step_of
+from router.task import Task
 
 
 class Frontier:
@@ -63,22 +63,14 @@ def given_plan(task: Task, max_steps: int) -> Plan | None:
     """
     if not task.steps:
         return None
-    for step in task.steps:
-        if step.task_class not in TASK_CLASSES:
-            raise unknown_name(f"steps: step {step.id!r}: class", step.task_class, TASK_CLASSES)
     try:
-        return checked_plan((_step(each) for each in task.steps), max_steps=max_steps)
+        plan = checked_plan(map(step_of, task.steps), max_steps=max_steps, merges=task.merge)
     except PlanError as error:
         raise WrongUsage(f"steps: {str(error).removeprefix('plan: ')}", hint=error.hint) from None
-
-
-def _step(given: TaskStep) -> Step:
-    return Step(
-        given.id,
-        given.task_class,
-        given.prompt,
-        given.depends_on,
-        given.mcp_tools,
-        given.max_output_tokens,
-        given.extra,
-    )
+    require_classes(plan.steps, "steps")
+    tools = usable_tools(task)
+    for step in plan.steps:
+        for name in step.tools or ():
+            if not is_usable(name, tools):
+                raise unknown_name(f"steps: step {step.step_id!r}: task's tool", name, tools)
+    return plan

@@ -14,7 +14,7 @@ from decimal import Decimal
 from functools import partial
 
 from router.attempts import Desk, Say, now_us
-from router.errors import LedgerError, RouterError, RunHeld, RunStopped
+from router.errors import LedgerError, PlanMade, RouterError, RunHeld, RunStopped
 from router.estimation import decide_task, estimate_task
 from router.heartbeat import Pulse
 from router.holding import CALLER_LEFT, LEASE_S, claim_key, owner_id, take_run
@@ -51,7 +51,7 @@ async def run_task(
             the error carries the run's id and the receipts of the calls that were made.
     """
     require_tools(bench.settings, task)
-    started = started_of(bench.settings, task, estimate)
+    started = started_of(bench, task, estimate)
     if task.run_key is None:
         desk = desk_of(bench, task, started.run_id, started.lease_until_us if can_resume(task, estimate) else None)
         desk.opening.append(started)
@@ -62,7 +62,7 @@ async def run_task(
         return await on_record(bench.ledger, bench.market, estimate.decision, claim.run_id, claim.answer, key)
     desk = desk_of(bench, task, claim.run_id, started.lease_until_us)
     if claim.kind == "resumed":
-        bench = as_of(bench, claim.started_us)
+        bench = await as_of(bench, claim.run_id, claim.started_us)
         estimate = estimate_task(bench.market, bench.settings, task)
         desk = await resumed_desk(bench, desk)
     return await _attended(desk, bench, task, estimate, say, watch)
@@ -93,7 +93,7 @@ async def resume_run(
     require_tools(bench.settings, task)
     if budget_usd is not None:
         task = Task.of(task, budget_usd=budget_usd)
-    bench = as_of(bench, started_us)
+    bench = await as_of(bench, run_id, started_us)
     estimate = estimate_task(bench.market, bench.settings, task)
     until_us = now_us() + LEASE_S * 1_000_000
     claim = await take_run(bench.ledger, run_id)
@@ -148,7 +148,8 @@ async def _run(
         is_ended = True  # the rows are queued at once: a cancel while they are written does not take them back
         await desk.write(*outcome.unwritten, ended, *kept)
     except RouterError as error:
-        status: RunStatus = "stopped" if error.exit_code == LIMIT_CROSSED else "failed"
+        is_stopped = error.exit_code == LIMIT_CROSSED or isinstance(error, PlanMade)
+        status: RunStatus = "stopped" if is_stopped else "failed"
         if not isinstance(error, RunHeld):
             with contextlib.suppress(LedgerError):
                 await desk.write(RunEnded(desk.run_id, status, now_us(), str(error), owner_id()))

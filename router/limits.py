@@ -160,7 +160,7 @@ class Gate:
         """
         place = await self._next_place(may_move=may_move)
         if self.pace is None:
-            return place
+            return place  # `enter_now` has the same place, where nothing is waited for
         try:
             await self.pace.wait(tokens)
         except BaseException:
@@ -171,6 +171,12 @@ class Gate:
             place = await self._next_place(may_move=may_move, is_first=True)
         place.tokens = tokens
         return place
+
+    def enter_now(self) -> Place | None:
+        """Return a place as of `enter` where there is one and nobody has to wait for anything; None: use `enter`."""
+        if self.pace is not None or self._waiting or not self._has_place():
+            return None
+        return self._take()
 
     def turn_away(self) -> None:
         """Send away all who wait and could go elsewhere."""
@@ -187,15 +193,20 @@ class Gate:
             self._asking = None
         self._wake()
 
-    def answered(self, place: Place) -> None:
-        """Take note that the request of a place was taken, whether or not its answer was good."""
+    def answered(self, place: Place, latency_s: float | None = None) -> None:
+        """Take note that the request of a place was taken, whether or not its answer was good.
+
+        Args:
+            place: its place.
+            latency_s: how long it was on the wire, seconds; None: since the place was given.
+        """
         now = self._loop.time()
         self._answered += 1
         if place.wave < self._wave:
             self._taken += 1
             self._limit.answered(now, 0)
             return
-        self._limit.answered(now, self._in_flight, now - place.begun_s)
+        self._limit.answered(now, self._in_flight, now - place.begun_s if latency_s is None else latency_s)
         self._in_a_row, self._asks_first, self._asking = 0, False, None
         self._wake()
 
@@ -263,12 +274,14 @@ class Gate:
         return self._opening is not None or (self._asks_first and self._asking is not None)
 
     def _has_place(self) -> bool:
-        return self._in_flight < self.limit and not self._is_shut() and not self._is_early()
+        if self._in_flight >= self._limit.limit or self._opening is not None:
+            return False
+        if self._asks_first and self._asking is not None:
+            return False
+        return self._tempo.rate is None or not self._is_early()
 
     def _is_early(self) -> bool:
-        """Return whether the next must wait for its time, and set a timer for it."""
-        if self._tempo.rate is None:
-            return False
+        """Return whether the next must wait for its time at the rate that was learnt, and set a timer for it."""
         next_s = self._tempo.next_s()
         if next_s <= self._loop.time():
             return False

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from pricing.quick import quick
 from router.attempts import Desk, now_us
 from router.budget import Budget
 from router.endpoints.protocol import Endpoint
@@ -20,6 +21,7 @@ from router.health import Health
 from router.heartbeat import Heartbeat
 from router.holding import LEASE_S, owner_id
 from router.judge import Judge
+from router.learner import Learner
 from router.ledger import Ledger
 from router.ledger.keys import new_id
 from router.ledger.records import ANSWER_KEPT_US, RunRequest, RunStarted
@@ -33,9 +35,13 @@ from router.task import Task
 from router.tools import Toolbox
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What is open: the ledger, endpoints with their gates, the market of the moment, settings, and what runs share."""
+    """What is open: the ledger, endpoints with their gates, the market of the moment, settings, and what runs share.
+
+    `is_plan_only` stops a run when its plan is made.
+    """
 
     ledger: Ledger
     endpoints: Mapping[str, Endpoint]
@@ -47,16 +53,27 @@ class Bench:
     health: Health | None = None
     toolbox: Toolbox | None = None
     judge: Judge | None = None
+    learner: Learner | None = None
+    is_plan_only: bool = False
 
 
-def as_of(bench: Bench, started_us: int) -> Bench:
+async def as_of(bench: Bench, run_id: str, started_us: int) -> Bench:
     """Return the bench as it was when a run began, so that it decides as it did then and finds its calls again.
 
     Args:
         bench: what is open.
+        run_id: the run.
         started_us: when the run first started, microseconds since 1970 UTC.
+
+    Raises:
+        LedgerError: the record cannot be read.
     """
-    return replace(bench, market=bench.market.moved_to(datetime.fromtimestamp(started_us / 1_000_000, UTC)))
+    market = bench.market.moved_to(datetime.fromtimestamp(started_us / 1_000_000, UTC))
+    if bench.learner is not None:
+        row = await asyncio.to_thread(bench.ledger.reader.run, run_id)
+        experience = await bench.learner.at(row.started.experience_us if row else None)
+        market = replace(market, experience=experience)
+    return replace(bench, market=market)
 
 
 def can_resume(task: Task, estimate: Estimate) -> bool:
@@ -64,9 +81,9 @@ def can_resume(task: Task, estimate: Estimate) -> bool:
     return estimate.planned or task.run_key is not None or bool(task.mcp_tools)
 
 
-def started_of(settings: Settings, task: Task, estimate: Estimate) -> RunStarted:
+def started_of(bench: Bench, task: Task, estimate: Estimate) -> RunStarted:
     """Return the row of a run that begins now in this process."""
-    decision, at_us = estimate.decision, now_us()
+    decision, at_us, expected = estimate.decision, now_us(), estimate.uncorrected or estimate.cost
     return RunStarted(
         run_id=new_id(),
         configuration=decision.configuration,
@@ -78,9 +95,13 @@ def started_of(settings: Settings, task: Task, estimate: Estimate) -> RunStarted
         tenant=task.tenant,
         tags=task.tags,
         budget_usd=task.budget_usd,
-        prompt=task.text if settings.store_prompts else None,
+        prompt=task.text if bench.settings.store_prompts else None,
         owner=owner_id(),
         lease_until_us=at_us + LEASE_S * 1_000_000,
+        expected_low_usd=expected.low_usd if expected else None,
+        expected_usd=expected.expected_usd if expected else None,
+        expected_high_usd=expected.high_usd if expected else None,
+        experience_us=bench.market.experience.as_of_us,
     )
 
 

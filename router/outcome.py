@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from pricing.quick import quick
 from router.attempts import CallSpec, Ended
 from router.errors import EndpointError
 from router.result import CallReceipt
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from router.ledger.rows import Record
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
     """How a call ended.

@@ -17,6 +17,7 @@ from router.settings import (
     FixedSettings,
     SettlementSettings,
 )
+from router.settings_plan import ByPlanSettings
 
 # Base URLs and variables' names as the vendors' quick starts have them; litellm's ids carry the vendor's prefix.
 ENDPOINT_PRESETS: Mapping[str, EndpointSettings] = MappingProxyType(
@@ -74,6 +75,7 @@ BUILT_IN_CONFIGURATIONS: Mapping[str, ConfigurationSettings] = MappingProxyType(
         "hybrid-sonnet": FixedSettings(orchestrator="kimi-k2", worker="claude-sonnet-4.5"),
         "hybrid-flash": FixedSettings(orchestrator="kimi-k2", worker="gemini-2.5-flash"),
         "by_class": ByClassSettings(policy="by_class"),
+        "planned": ByPlanSettings(policy="by_plan"),
     }
 )
 

@@ -104,10 +104,20 @@ def lower_bound(prior: QualityPrior) -> float:
     Returns:
         A share, 0 to 1, never above the score itself, even where the class mean is.
     """
-    mean = class_mean(prior.task_class)
-    score = prior.score_share
-    shrunk = score if mean is None else shrink(score, prior.sample_size, mean)
-    return min(score, wilson_lower_bound(shrunk, prior.sample_size))
+    return bound(prior.score_share, prior.sample_size, prior.task_class)
+
+
+def bound(score_share: float, sample_size: int, task_class: str) -> float:
+    """Return the lower bound of a score at a class, as `lower_bound` has it, of whoever's figure.
+
+    Args:
+        score_share: the share of problems solved, 0 to 1.
+        sample_size: how many problems it was measured on, ≥ 1.
+        task_class: the class; its mean of published figures is what the score is pulled towards, where there is one.
+    """
+    mean = class_mean(task_class)
+    shrunk = score_share if mean is None else shrink(score_share, sample_size, mean)
+    return min(score_share, wilson_lower_bound(shrunk, sample_size))
 
 
 def shrink(score_share: float, sample_size: int, mean_share: float) -> float:

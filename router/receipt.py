@@ -23,6 +23,8 @@ def cost_of(calls: Iterable[CallReceipt]) -> Cost:
         calls: the calls of a run; those that sent nothing add nothing.
     """
     made = [call for call in calls if call.attempts]
+    if len(made) == 1:
+        return _cost_of_one(made[0])
     statuses = [call.cost_status for call in made]
     return Cost(
         list_cost=_sums(pair for call in made for pair in call.list_cost),
@@ -33,6 +35,21 @@ def cost_of(calls: Iterable[CallReceipt]) -> Cost:
         estimated=statuses.count("estimated"),
         partial=statuses.count("partial"),
         unknown=statuses.count("unknown"),
+    )
+
+
+def _cost_of_one(call: CallReceipt) -> Cost:
+    """Return the sum of one call's costs, which most runs are."""
+    status = call.cost_status
+    return Cost(
+        list_cost=call.list_cost,
+        settled_cost=call.settled_cost,
+        settled_usd=call.settled_usd or Decimal(0),
+        possibly_billed_usd=call.possibly_billed_usd,
+        exact=int(status == "exact"),
+        estimated=int(status == "estimated"),
+        partial=int(status == "partial"),
+        unknown=int(status == "unknown"),
     )
 
 

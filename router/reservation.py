@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, TypeGuard
 
+from pricing.quick import quick
 from pricing.usage import Usage
 from router.policy import Market, Offer
 
@@ -19,6 +20,7 @@ _MARGIN_TENTHS = 13
 _MANY_TOKENS = 1_000_000
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Reservation:
     """What to hold, and the cap that makes it hold.

@@ -10,11 +10,30 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Literal
 
+from pricing.quick import quick
 from pricing.terms import NO_TERMS, Terms
 from pricing.usage import Usage
+from router.plan_value import Plan
+from router.step import Step
 from router.task import Role
 
+__all__ = [
+    "NOTHING",
+    "CallReceipt",
+    "Candidate",
+    "Cost",
+    "Decision",
+    "Estimate",
+    "Interval",
+    "Offer",
+    "Plan",
+    "Result",
+    "Step",
+    "StepResult",
+]
 
+
+@quick
 @dataclass(frozen=True, slots=True)
 class Interval:
     """A low, an expected and a high amount of USD; low and high are the 10 % and 90 % points of the forecast."""
@@ -58,6 +77,7 @@ class Offer:
     terms: Terms = NO_TERMS
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """One (model, endpoint) that could have been chosen, with its numbers.
@@ -72,6 +92,10 @@ class Candidate:
         latency_s: median latency on record, seconds, or None.
         lost: why it was not chosen; None for the chosen one.
         warning: what a user should know though it was chosen, or None.
+        effort: reasoning effort it is asked with, or body fields that stand for it as JSON; None: none of its own.
+        script: what the text is mostly written in; None: the size of the input was not estimated but given.
+        estimated_input_tokens: size of the input by the text alone; `input_tokens` is corrected by the model's record.
+        prior_high_tokens: high end of the output before the model's record was looked at; a reservation is no less.
     """
 
     offer: Offer
@@ -83,6 +107,10 @@ class Candidate:
     latency_s: float | None = None
     lost: str | None = None
     warning: str | None = None
+    effort: str | None = None
+    script: str | None = None
+    estimated_input_tokens: int = 0
+    prior_high_tokens: int = 0
 
     @property
     def model(self) -> str:
@@ -105,6 +133,7 @@ class Candidate:
         return self.offer.price_list
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What a policy chose for one call, and everything it weighed.
@@ -134,6 +163,7 @@ class Decision:
     extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """What a task is expected to cost before a cent is spent.
@@ -146,6 +176,7 @@ class Estimate:
         task_class: the class of the whole task.
         single_cost: the cost of one call, or None where unknown.
         plan_cost: the cost of plan, steps and merge, or None where unknown or not possible.
+        uncorrected: `cost` before its ends were moved by what is on record of earlier runs; None: they were not.
     """
 
     cost: Interval | None
@@ -155,8 +186,10 @@ class Estimate:
     task_class: str
     single_cost: Interval | None
     plan_cost: Interval | None
+    uncorrected: Interval | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class CallReceipt:
     """One logical call: what was asked, what answered, what it cost.
@@ -195,6 +228,7 @@ class CallReceipt:
     error: str | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Cost:
     """The cost of a run: sums over its calls, by currency, never mixed.
@@ -218,30 +252,7 @@ class Cost:
     unknown: int
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One step of a plan: what a worker is asked, of which class, after which others.
-
-    Args:
-        mcp_tools, max_output_tokens, extra: as of `router.task.TaskStep`; an orchestrator's own plan never sets them.
-    """
-
-    step_id: str
-    task_class: str
-    prompt: str
-    depends_on: tuple[str, ...] = ()
-    mcp_tools: tuple[str, ...] = ()
-    max_output_tokens: int | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A checked graph of steps: unique ids, known dependencies, no cycle. `steps` are in dependency order."""
-
-    steps: tuple[Step, ...]
-
-
+@quick
 @dataclass(frozen=True, slots=True)
 class StepResult:
     """How one step of a plan ended.
@@ -259,24 +270,27 @@ class StepResult:
     error: str | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Result:
     """The answer and its receipt.
 
     Args:
-        text: the answer; empty where the task's steps are not to be merged.
+        text: the answer; where the plan's steps are not merged, that of its last step, or nothing where it has several.
         messages: the assistant message(s) that end the conversation.
         decision: the decision for the single call, or for the orchestrator.
-        plan: the plan, or None where one call did it.
+        plan: the plan, or None where one call did it. Where what was left was planned again, what is finished of the
+            first one, and the new steps.
         calls: every logical call of the run, those of an earlier process included.
         usage: sum of the known usages.
         cost: the run's cost, what earlier processes paid included.
         run_id: its row in the ledger.
         finish_reason: why the answer ended, as the upstream gave it ("length": it was cut), or None.
-        status: "succeeded", or "partial" where steps failed (their errors are in `calls`).
+        status: "succeeded", or "partial" where steps failed that were not replaced (their errors are in `calls`).
         replayed: whether the answer was on record under its run key, so that nothing was called.
         warnings: one line each: another model served, a retired model's last list …
-        steps: how each step of the plan ended, in the plan's order; empty where one call did it.
+        steps: how each step of the plan ended, in the plan's order, those that were replaced included; empty where one
+            call did it.
     """
 
     text: str

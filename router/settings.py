@@ -33,8 +33,10 @@ from router.section import (
 )
 from router.settings_budgets import BudgetsSettings
 from router.settings_context import ContextSettings
+from router.settings_forecast import ForecastSettings
 from router.settings_health import AlertSettings, GateSettings, HealthSettings
 from router.settings_judge import JudgeSettings
+from router.settings_plan import ByPlanSettings
 from router.settings_tools import ToolSettings
 
 
@@ -217,7 +219,7 @@ class ByClassSettings(Section):
     classes: dict[str, ClassRule] = Field(default_factory=dict)
 
 
-ConfigurationSettings = Annotated[FixedSettings | ByClassSettings, Field(discriminator="policy")]
+ConfigurationSettings = Annotated[FixedSettings | ByClassSettings | ByPlanSettings, Field(discriminator="policy")]
 
 
 class RetrySettings(Section):
@@ -250,6 +252,7 @@ class SwarmSettings(Section):
         run_timeout_s: longest time of a whole run, seconds; what is not done then is stopped. None: no limit.
         step_max_output_tokens: limit of a step's answer, tokens.
         max_steps: most steps of a plan.
+        replan: how often an orchestrator is asked for a plan of what a failed step has left undone; 0: never.
     """
 
     concurrency: Count = Field(default=50, ge=1, le=10_000)
@@ -260,6 +263,7 @@ class SwarmSettings(Section):
     run_timeout_s: Number | None = Field(default=None, gt=0, le=30 * 86_400)
     step_max_output_tokens: Count = Field(default=2048, ge=1)
     max_steps: Count = Field(default=1000, ge=1)
+    replan: Count = Field(default=1, ge=0, le=10)
 
 
 class DatabaseSettings(Section):
@@ -322,6 +326,7 @@ class Settings(Section):
         budgets: how monthly budgets work on calls.
         context: how much of what went before a prompt may hold.
         judge: which answers are judged, and what follows.
+        forecast: what forecasts learn from the ledger.
         tools: MCP servers, and which of their tools may be called.
         store_prompts: whether task texts and answers are kept in the ledger for good.
         report_currency: ISO 4217 code that reports show.
@@ -345,6 +350,7 @@ class Settings(Section):
     budgets: BudgetsSettings = BudgetsSettings()
     context: ContextSettings = ContextSettings()
     judge: JudgeSettings = JudgeSettings()
+    forecast: ForecastSettings = ForecastSettings()
     tools: ToolSettings = ToolSettings()
     store_prompts: Switch = False
     report_currency: str = Field(default="USD", pattern=r"^[A-Z]{3}$")

@@ -160,6 +160,10 @@ class _Reading:
                     yield self.faults.at(
                         (*path, "classes", task_class), f"is no class{near_names(task_class, TASK_CLASSES)}"
                     )
+            for where in _qualities_of(table):
+                if where[-1] not in TASK_CLASSES:
+                    said = near_names(str(where[-1]), TASK_CLASSES)
+                    yield self.faults.at((*path, *where), f"is no class{said}")
 
     def _wrong_fallbacks(self) -> Iterator[Fault]:
         endpoints = dict(_tables_of(self.tables, "endpoints"))
@@ -182,6 +186,16 @@ def _tables_of(tables: Mapping[str, Any], name: str) -> list[tuple[str, Mapping[
     if not isinstance(group, Mapping):
         return []
     return [(key, table) for key, table in group.items() if isinstance(table, Mapping)]
+
+
+def _qualities_of(table: Mapping[str, Any]) -> Iterator[KeyPath]:
+    """Yield where a configuration's candidates, those of its classes included, state a quality of their own."""
+    rules = [((), table), *((("classes", name), rule) for name, rule in _tables_of(table, "classes"))]
+    for above, rule in rules:
+        candidates = rule.get("candidates")
+        for position, each in enumerate(candidates if isinstance(candidates, list) else ()):
+            if isinstance(each, Mapping) and isinstance(quality := each.get("quality"), Mapping):
+                yield from ((*above, "candidates", position, "quality", name) for name in quality)
 
 
 def _circle(endpoints: Mapping[str, Mapping[str, Any]], name: str) -> tuple[str, ...]:
@@ -230,6 +244,8 @@ def _with_plain_extras(table: Mapping[str, Any]) -> Tables:
         plain["classes"] = {
             name: _with_plain_extras(rule) if isinstance(rule, Mapping) else rule for name, rule in classes.items()
         }
+    if isinstance(candidates := plain.get("candidates"), list):
+        plain["candidates"] = [_with_plain_extras(each) if isinstance(each, Mapping) else each for each in candidates]
     return plain
 
 

@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any, Literal
 
-from router.answering import said
+from router.answering import Want, asking, said
 from router.asked import call_spec
 from router.calls import CallOutcome
 from router.conversation import converse
-from router.errors import RouterError, ToolRefused, ToolServerError, WrongUsage
-from router.forecast import forecast_output
+from router.errors import BudgetExceeded, RouterError, ToolRefused, ToolServerError, WrongUsage
 from router.graph import Frontier
-from router.ledger.records import StepEnded, StepRow
-from router.plan import merging_task, step_task
+from router.ledger.records import StepEnded
+from router.ledger.run_topics import step_ended
+from router.plan import step_task, step_tools
 from router.receipt import joined
 from router.result import CallReceipt, Plan, Step, StepResult
 from router.swarm import REFUSED, Swarm
@@ -36,55 +35,33 @@ HUNG = frozenset({"timeout", "idle"})
 """Kinds of error of a step that is run again: it was silent for too long."""
 
 
-async def run_steps(swarm: Swarm, plan: Plan) -> tuple[StepResult, ...]:
-    """Run every step of the plan; return how each ended, in the plan's order.
+async def run_steps(swarm: Swarm, plan: Plan, done: Iterable[StepResult] = ()) -> dict[str, StepResult]:
+    """Run the steps of the plan; return how each ended, by id, in the plan's order.
+
+    Args:
+        swarm: what it works with.
+        plan: its steps are in the ledger.
+        done: how those ended that have succeeded already; they are not run.
 
     Raises:
-        BudgetExceeded: what is left does not pay for the merge; no step was run.
         LedgerError, RunHeld: a row could not be written, or the run is another process's now.
     """
-    run_id = swarm.desk.run_id
-    rows = (
-        StepRow(run_id, step.step_id, position, step.task_class, step.depends_on)
-        for position, step in enumerate(plan.steps)
-    )
-    await swarm.desk.write(*rows)
-    kept_usd = _keep_for_merge(swarm, plan) if swarm.task.merge else Decimal(0)
-    swarm.log.counter.planned(len(plan.steps))
-    crew = _Crew(swarm, plan)
-    try:
-        await crew.run()
-    finally:
-        swarm.desk.budget.give_back(kept_usd)  # the merge now reserves for itself
-    return tuple(crew.ends[step.step_id] for step in plan.steps)
-
-
-def _keep_for_merge(swarm: Swarm, plan: Plan) -> Decimal:
-    """Set aside what the merge is expected to cost, so that the steps cannot spend it; return the amount, USD.
-
-    Raises:
-        BudgetExceeded: it does not fit.
-    """
-    if swarm.desk.budget.limit_usd is None:
-        return Decimal(0)
-    most = swarm.bounds.step_max_output_tokens
-    read_tokens = sum(
-        forecast_output(step.task_class, 0, step.max_output_tokens or most).expected_tokens for step in plan.steps
-    )
-    asked = merging_task(swarm.task, ()).model_copy(update={"expected_input_tokens": read_tokens})
-    cost = swarm.decide(asked, "orchestrator").chosen.cost
-    return swarm.desk.budget.keep(cost.high_usd if cost else None)
+    crew = _Crew(swarm, plan, {end.step_id: end for end in done})
+    await crew.run()
+    return {step.step_id: crew.ends[step.step_id] for step in plan.steps}
 
 
 class _Crew:
     """The workers of one plan: they take what is ready until nothing is, and then what has hung once more."""
 
-    def __init__(self, swarm: Swarm, plan: Plan) -> None:
-        self.ends: dict[str, StepResult] = {}
+    def __init__(self, swarm: Swarm, plan: Plan, done: dict[str, StepResult]) -> None:
+        self.ends = done
         self._swarm = swarm
         self._steps = {step.step_id: step for step in plan.steps}
+        self._answer = None if swarm.task.merge else plan.last
         self._frontier = Frontier(plan)
-        self._ready: deque[str] = deque(self._frontier.first())
+        free = [*self._frontier.first(), *(each for step_id in done for each in self._frontier.succeeded(step_id))]
+        self._ready: deque[str] = deque(step_id for step_id in free if step_id not in done)
         self._hung: list[str] = []
         self._receipts: dict[str, CallReceipt] = {}
         self._desk = swarm.desk
@@ -94,7 +71,8 @@ class _Crew:
         bounds, context = swarm.bounds, swarm.context
         # Streamed only for what it is good for: to see silence before the step's whole time is over.
         self._idle_s = bounds.idle_timeout_s if 0 < bounds.idle_timeout_s < bounds.step_timeout_s else None
-        self._warmer = Warmer(swarm.desk.market, len(plan.steps) if context.warmup else 1, context.warmup_wait_s)
+        workers = len(plan.steps) - len(done) if context.warmup else 1
+        self._warmer = Warmer(swarm.desk.market, workers, context.warmup_wait_s)
 
     async def run(self) -> None:
         """Run all that can be run.
@@ -144,8 +122,25 @@ class _Crew:
             self._receipts[step.step_id] = self._swarm.log.take_back(outcome.receipt)
             counter.paused()
             return
+        if end.status != "succeeded" and outcome is not None and await self._is_moved(step, str(end.error)):
+            end, outcome = await self._outcome(step)
         counter.running -= 1
         await self._end(step, end, outcome)
+        await self._tell_placer(step, end, outcome)
+
+    async def _is_moved(self, step: Step, reason: str) -> bool:
+        """Put a step that has failed on another model, where there is one; it is tried once more."""
+        placer = self._swarm.placer
+        return placer is not None and not self._swarm.is_over() and await placer.again(step.step_id, reason)
+
+    async def _tell_placer(self, step: Step, end: StepResult, outcome: CallOutcome | None) -> None:
+        placer = self._swarm.placer
+        if placer is None:
+            return
+        if end.status == "succeeded" and outcome is not None:
+            await placer.succeeded(step.step_id, outcome)
+        else:
+            placer.failed(step_id for step_id, each in self.ends.items() if each.status != "succeeded")
 
     async def _end(self, step: Step, end: StepResult, outcome: CallOutcome | None = None) -> None:
         """Write how a step ended, with its last attempt's end, and let those that wait for it run or fail with it."""
@@ -153,7 +148,9 @@ class _Crew:
         self.ends[step.step_id] = end
         if (hung := self._receipts.pop(step.step_id, None)) is not None:  # it was not called again
             self._swarm.log.keep(hung)
-        rows = [*(outcome.unwritten if outcome else ()), StepEnded(run_id, step.step_id, end.status, end.error)]
+        unwritten, for_good = outcome.unwritten if outcome else (), self._swarm.desk.for_good
+        said_of_it = step_ended(run_id, step.step_id, end.status, end.error, unwritten, for_good=for_good)
+        rows = [*unwritten, StepEnded(run_id, step.step_id, end.status, end.error), said_of_it]
         if end.status == "succeeded":
             await self._swarm.desk.write(*rows)
             self._ready.extend(self._frontier.succeeded(step.step_id))
@@ -163,7 +160,7 @@ class _Crew:
         for step_id, need in lost:
             reason = f"not run: {need}, which it depends on, failed"
             self.ends[step_id] = StepResult(step_id, "failed", error=reason)
-            rows.append(StepEnded(run_id, step_id, "failed", reason))
+            rows += StepEnded(run_id, step_id, "failed", reason), step_ended(run_id, step_id, "failed", reason)
         await self._swarm.desk.write(*rows)
         counter.settled(failed=1 + len(lost))
 
@@ -183,6 +180,7 @@ class _Crew:
         try:
             outcome = await self._called(step)
         except (*REFUSED, ToolServerError, ToolRefused, WrongUsage) as error:
+            self._swarm.log.is_out_of_budget |= isinstance(error, BudgetExceeded)
             return StepResult(step.step_id, "failed", error=f"not run: {error}"), None
         if outcome.error is None:
             return StepResult(step.step_id, "succeeded", outcome.text), outcome
@@ -193,33 +191,36 @@ class _Crew:
         """Make a step's call, or those it takes with tools; the time-out covers servers, model and tools."""
         swarm = self._swarm
         results = {name: self.ends[name].text for name in step.depends_on}
-        names = (*swarm.task.mcp_tools, *step.mcp_tools)
+        names = step_tools(swarm.task, step)
         deadline_s = self._deadline_s()
         async with kit_of(swarm, names, deadline_s) as kit:
-            return await self._conversed(step, _asked(swarm, step, results), kit, deadline_s)
+            asked = _asked(swarm, step, results, is_answer=step is self._answer)
+            return await self._conversed(step, asked, kit, deadline_s)
 
     async def _conversed(self, step: Step, asked: Task, kit: Kit | None, deadline_s: float | None) -> CallOutcome:
         """Make a step's call, in its turn where all share a document."""
         swarm = self._swarm
-        decision = swarm.decide(equipped(asked, kit), "worker")
+        whole = equipped(asked, kit)
+        decision = swarm.decide(whole, "worker") if swarm.placer is None else await swarm.placer.decide(step, whole)
         own: dict[str, Any] = {"step_id": step.step_id, "idle_s": self._idle_s}
         spec = call_spec(decision, asked, is_last=True, deadline_s=deadline_s, **own)
         fit = fitting(swarm, decision, kit)
+        ask = asking(Want(json=True), swarm.log.add) if asked.json_output else said
         if kit is None and swarm.task.shared is None:
-            return self._keep(await said(self._desk, spec))
+            return self._keep(await ask(self._desk, spec, None))
         loop = asyncio.get_running_loop()
         came_s = loop.time()
         async with self._warmer.turn(spec.candidate.offer, spec.messages, spec.parameters) as turn:
             if deadline_s is not None:  # waiting for a warm cache is no part of its time
                 spec = replace(spec, deadline_s=swarm.until(deadline_s + loop.time() - came_s))
-            outcome = (await converse(self._desk, spec, kit, self._keep, ask=said, fit=fit)).outcome
+            outcome = (await converse(self._desk, spec, kit, self._keep, ask=ask, fit=fit)).outcome
             turn.is_answered = outcome.error is None and outcome.receipt.attempts > 0
         return outcome
 
 
-def _asked(swarm: Swarm, step: Step, results: Mapping[str, str]) -> Task:
-    """Return what a step's worker is asked."""
+def _asked(swarm: Swarm, step: Step, results: Mapping[str, str], *, is_answer: bool) -> Task:
+    """Return what a step's worker is asked; `is_answer`: its answer is the whole task's."""
     most = step.max_output_tokens or swarm.task.max_output_tokens or swarm.bounds.step_max_output_tokens
     if step.max_output_tokens is None:
         most = min(most, swarm.bounds.step_max_output_tokens)
-    return step_task(swarm.task, step, results, most, swarm.context.step_input_tokens)
+    return step_task(swarm.task, step, results, most, swarm.context.step_input_tokens, is_answer=is_answer)

@@ -6,22 +6,27 @@ In: a task and a `Desk`. Out: a plan, the merged answer. Invariant: no receipt o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeVar
 
+from pricing.quick import quick
 from router.answering import TRIES, Want, answered
 from router.asked import call_spec
 from router.attempts import CallSpec, Desk, Say
 from router.calls import CallOutcome, perform
 from router.errors import BudgetExceeded, ContextTooSmall, NoEndpoint, PlanError, RunFailed
+from router.ledger.records import Answer
 from router.merging import merge_room, merge_round, merged_name
-from router.plan import PlanCut, merging_task, parse_plan, planning_task
+from router.plan import PlanCut, merging_task, parse_plan, planning_task, usable_tools
 from router.policy import NoCandidate
 from router.progress import Counter
-from router.result import CallReceipt, Decision, Plan
+from router.replanning import Course, parse_rest, replanner_messages, unfinished
+from router.result import CallReceipt, Decision, Plan, StepResult
 from router.settings import SwarmSettings
 from router.settings_context import ContextSettings
-from router.task import Role, Task
+from router.step import Step
+from router.task import Messages, Role, Task
 from router.tools import Toolbox
 from router.tools.kit import Allowance
 
@@ -29,6 +34,7 @@ PLAN_TRIES = 3
 PLAN_OUTPUT_TOKENS = 4096
 PLAN_OUTPUT_TOKENS_A_PART = 80
 
+Made = TypeVar("Made")
 Decide = Callable[[Task, Role], Decision]
 REFUSED = (BudgetExceeded, ContextTooSmall, NoCandidate, NoEndpoint)
 """What keeps a call from being made, without anything being wrong with the run."""
@@ -36,11 +42,15 @@ REFUSED = (BudgetExceeded, ContextTooSmall, NoCandidate, NoEndpoint)
 
 @dataclass(slots=True)
 class RunLog:
-    """What a run's calls have come to so far; kept apart so that an error loses no receipt."""
+    """What a run's calls have come to so far; kept apart so that an error loses no receipt.
+
+    `is_out_of_budget`: a budget has kept a step from being sent.
+    """
 
     counter: Counter
     receipts: list[CallReceipt] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    is_out_of_budget: bool = False
 
     def add(self, outcome: CallOutcome) -> CallOutcome:
         """Keep a call's receipt and warnings; return the outcome."""
@@ -61,12 +71,32 @@ class RunLog:
         return receipt
 
 
+class Placing(Protocol):
+    """Decides on the calls of a plan's steps together; see `router.placing.Placer`."""
+
+    async def decide(self, step: Step, asked: Task) -> Decision:
+        """Return the decision for the call of a step that begins now."""
+
+    async def succeeded(self, step_id: str, outcome: CallOutcome) -> None:
+        """Take a step's answer."""
+
+    def failed(self, step_ids: Iterable[str]) -> None:
+        """Take which steps have failed for good, or can never run."""
+
+    async def again(self, step_id: str, reason: str) -> bool:
+        """Put a step that has failed on another model; return whether there is one."""
+
+    async def extend(self, plan: Plan) -> tuple[Answer, ...]:
+        """Put the new steps of a plan that takes the first one's place on models; return the rows that say so."""
+
+
+@quick
 @dataclass(frozen=True, slots=True)
 class Swarm:
     """What a swarm works with: the desk, the whole task, how models are decided on, its bounds, and the log.
 
     `over_at_s` is the time of the event loop at which the run's own time is over, seconds; None: never. `tools` are the
-    servers of tools, and what the run may still call.
+    servers of tools, and what the run may still call. `placer` decides on steps together; None: each by itself.
     """
 
     desk: Desk
@@ -77,6 +107,7 @@ class Swarm:
     over_at_s: float | None = None
     context: ContextSettings = field(default_factory=ContextSettings)
     tools: tuple[Toolbox, Allowance] | None = None
+    placer: Placing | None = None
 
     def is_over(self) -> bool:
         """Return whether the run's own time is over."""
@@ -105,15 +136,47 @@ async def make_plan(swarm: Swarm, parts: int) -> Plan:
         RunFailed: the orchestrator could not be reached.
         BudgetExceeded, NoCandidate, NoEndpoint: the call could not be made.
     """
+    most, tools = swarm.bounds.max_steps, usable_tools(swarm.task)
+
+    def read(text: str, finish_reason: str | None) -> Plan:
+        return parse_plan(text, finish_reason, max_steps=most, tools=tools)
+
+    return replace(await _asked(swarm, parts, None, read), merges=swarm.task.merge)
+
+
+async def make_rest(swarm: Swarm, course: Course, ends: Mapping[str, StepResult]) -> tuple[Step, ...]:
+    """Return the orchestrator's plan of what is left; none: nothing is. Its tries are no samples of an earlier plan's.
+
+    Args:
+        swarm: what it works with.
+        course: the plan so far.
+        ends: how the steps that hold have ended, by id.
+
+    Raises:
+        PlanError, RunFailed, BudgetExceeded, NoCandidate, NoEndpoint: see `make_plan`.
+    """
+    most, tools = swarm.bounds.max_steps, usable_tools(swarm.task)
+
+    def read(text: str, finish_reason: str | None) -> tuple[Step, ...]:
+        return parse_rest(text, finish_reason, course, ends, max_steps=most, tools=tools)
+
+    messages = replanner_messages(swarm.task, course.plan, ends)
+    return await _asked(swarm, len(unfinished(ends)), messages, read, PLAN_TRIES * (course.replans + 1))
+
+
+async def _asked(
+    swarm: Swarm, parts: int, messages: Messages | None, read: Callable[[str, str | None], Made], first: int = 0
+) -> Made:
+    """Return what an orchestrator's answer is read as; see `make_plan`. `first`: number of the first sample."""
     room = max(PLAN_OUTPUT_TOKENS, PLAN_OUTPUT_TOKENS_A_PART * parts)
     problem = PlanError("plan: none was made")
-    for sample in range(PLAN_TRIES):
-        spec = replace(_plan_spec(swarm, room, sample), deadline_s=swarm.until(None))
+    for sample in range(first, first + PLAN_TRIES):
+        spec = replace(_plan_spec(swarm, messages, room, sample), deadline_s=swarm.until(None))
         outcome = swarm.log.add(await perform(swarm.desk, spec))
         if outcome.error is not None:
             raise RunFailed(f"the orchestrator's plan failed: {outcome.error}", hint=outcome.error.hint)
         try:
-            return parse_plan(outcome.text, outcome.finish_reason, max_steps=swarm.bounds.max_steps)
+            return read(outcome.text, outcome.finish_reason)
         except PlanCut as error:
             problem, room = error, room * 2
         except PlanError as error:
@@ -121,13 +184,13 @@ async def make_plan(swarm: Swarm, parts: int) -> Plan:
     raise PlanError(f"{problem}, in {PLAN_TRIES} tries", hint="use another orchestrator, or plan = never")
 
 
-def _plan_spec(swarm: Swarm, room: int, sample: int) -> CallSpec:
+def _plan_spec(swarm: Swarm, messages: Messages | None, room: int, sample: int) -> CallSpec:
     """Return the call that asks for a plan, with no more room than its model has."""
-    asked = planning_task(swarm.task, room)
+    asked = planning_task(swarm.task, room, messages)
     decision = swarm.decide(asked, "orchestrator")
     info = swarm.desk.market.info(decision.chosen.model, decision.chosen.price_list)
     if info is not None and info.max_output_tokens is not None and room > info.max_output_tokens:
-        asked = planning_task(swarm.task, info.max_output_tokens)
+        asked = planning_task(swarm.task, info.max_output_tokens, messages)
     return call_spec(decision, asked, sample=sample)
 
 

@@ -8,67 +8,25 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Annotated, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from router.errors import WrongUsage
+from router.plan_value import Plan
+from router.step import LIMITS, BodyFields, StepId, TaskStep
+
+__all__ = ["LIMITS", "ROLES_OF_MESSAGES", "BodyFields", "Messages", "Role", "StepId", "Task", "TaskStep"]
 
 Messages = Sequence[Mapping[str, Any]]
 Role = Literal["single", "orchestrator", "worker", "judge", "shadow"]
 ROLES_OF_MESSAGES = ("system", "developer", "user", "assistant", "tool")
 
 
-LIMITS: Final = ("max_completion_tokens", "max_tokens")
-"""Body fields that limit an answer, tokens."""
-_OWN_FIELDS: Final = ("messages", "model", "stream")
-
-
-def _is_passed_on(extra: dict[str, Any]) -> dict[str, Any]:
-    """Refuse what a request sets itself, and counts that make a reservation senseless: it holds the most they allow."""
-    for name in _OWN_FIELDS:
-        if name in extra:
-            raise ValueError(f"{name} is set by the router; other body fields are allowed")
-    for name in (*LIMITS, "n"):
-        value = extra.get(name, 1)
-        if type(value) is not int or not 1 <= value <= 10**9:
-            raise ValueError(f"{name} is {str(value)[:40]}; a whole number from 1 to 1,000,000,000 is allowed")
-    return extra
-
-
-def _is_printable(step_id: str) -> str:
-    """Refuse an id that a terminal would act on."""
-    if not step_id.isprintable():
-        raise ValueError("control characters are not allowed in an id")
-    return step_id
-
-
-StepId = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_is_printable)]
-BodyFields = Annotated[dict[str, Any], AfterValidator(_is_passed_on)]
-
-
-class TaskStep(BaseModel):
-    """One step of a plan that the caller gives.
-
-    Args:
-        id: unique in the task, printable.
-        prompt: what the worker is asked; the answers of the steps it depends on are added.
-        task_class: one of `router.classify.TASK_CLASSES`.
-        depends_on: ids of steps whose answers it needs.
-        mcp_tools: tools of MCP servers that may be called for it, beside the task's own.
-        max_output_tokens: limit of its answer; None: the task's, else [swarm] step_max_output_tokens.
-        extra: further body fields for its vendor, over those of the task.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    id: StepId
-    prompt: str = Field(min_length=1)
-    task_class: str = "chat"
-    depends_on: tuple[str, ...] = ()
-    mcp_tools: tuple[str, ...] = ()
-    max_output_tokens: int | None = Field(default=None, ge=1)
-    extra: BodyFields = Field(default_factory=dict)
+if TYPE_CHECKING:
+    PlanChoice = Literal["auto", "always", "never"] | Plan  # a Plan is taken apart into steps and merge
+else:
+    PlanChoice = Literal["auto", "always", "never"]
 
 
 class Task(BaseModel):
@@ -79,10 +37,11 @@ class Task(BaseModel):
         task_class: one of `router.classify.TASK_CLASSES`; None: judged from the text.
         configuration: a named configuration; None: the default one.
         candidates: choose the cheapest of these models instead of a configuration's.
-        plan: "auto" plans where it is estimated to pay, "always" and "never" say it themselves. With `steps` given
-            there is nothing to plan.
+        plan: "auto" plans where it is estimated to pay, "always" and "never" say it themselves. A `Plan` of the
+            caller's own is kept as `steps` and `merge`. With steps given there is nothing to plan.
         steps: the caller's own plan, in place of an orchestrator's; each runs when those it depends on have succeeded.
-        merge: whether the answers of a plan's steps are merged into one; without it the result has them by step.
+        merge: whether the answers of a plan's steps are merged into one; without it the result has them by step, and
+            the answer is that of the plan's last step, where it has one.
         shared: a document that every step reads; it stands first in each prompt, so that it is paid as a cached read.
         tools: OpenAI-style tool descriptors, passed through: the caller answers their calls.
         mcp_tools: tools of MCP servers that may be called for it, as `server__tool` or `server__*`; none by default.
@@ -106,7 +65,7 @@ class Task(BaseModel):
     task_class: str | None = None
     configuration: str | None = None
     candidates: tuple[str, ...] = ()
-    plan: Literal["auto", "always", "never"] = "auto"
+    plan: PlanChoice = "auto"
     steps: tuple[TaskStep, ...] = ()
     merge: bool = True
     shared: str | None = Field(default=None, min_length=1)
@@ -123,6 +82,16 @@ class Task(BaseModel):
     tags: dict[str, str] = Field(default_factory=dict)
     run_key: str | None = Field(default=None, min_length=1, max_length=200)
     extra: BodyFields = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plan_is_taken_apart(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or not isinstance(plan := given.get("plan"), Plan):
+            return given
+        if given.get("steps"):
+            raise WrongUsage("task: both a Plan and steps are given", hint="give one of them")
+        rest = {name: value for name, value in given.items() if name not in ("plan", "steps")}
+        return {**plan.written(), **rest}
 
     @field_validator("messages")
     @classmethod
@@ -155,6 +124,8 @@ class Task(BaseModel):
             fields = {"messages": ({"role": "user", "content": work},)}
         else:
             fields = {"messages": _messages(work)}
+        if isinstance(options.get("plan"), Plan):  # it takes the place of the plan that the task had
+            fields = {name: value for name, value in fields.items() if name not in ("steps", "merge")}
         try:
             task = cls(**{**fields, **options})
         except ValidationError as error:
@@ -166,6 +137,8 @@ class Task(BaseModel):
     @property
     def text(self) -> str:
         """The user's words: the text parts of all messages, joined by blank lines."""
+        if len(self.messages) == 1 and type(content := self.messages[0].get("content")) is str:
+            return content
         return "\n\n".join(part for message in self.messages for part in _texts(message.get("content")))
 
 

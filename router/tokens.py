@@ -71,6 +71,16 @@ _SCRIPT_MILLI: Final = (
     (re.compile("[\u0900-\u0dff]+"), 520),  # scripts of India
     (re.compile("[\u0e00-\u0eff]+"), 560),  # Thai, Lao
 )
+_SCRIPT_NAMES: Final = ("kana_kanji", "han", "hangul", "cyrillic", "greek", "hebrew_arabic", "indic", "thai_lao")
+SCRIPTS: Final = ("latin", "code", *_SCRIPT_NAMES, "other")
+"""What a text can be mostly written in; estimates of each are off by a share of its own, whatever the tokenizer."""
+_SAMPLED: Final = 4000  # characters that tell the script
+_LETTER_MILLI: Final = 230  # a letter of prose in Latin script, ~4.3 letters a token
+# Of Python, C, JavaScript and JSON, 95 in 100 files have a share of these above 0.033; of prompts in prose, 5 in 100
+# above 0.057. Estimates of the former are 9 to 13 % high (o200k_base), of the latter 4 %.
+_SIGNS_OF_CODE: Final = b'{}()[];=<>_\\&|*/+"'
+_CODE_SHARE: Final = 0.04
+_LEAST_KANA_SHARE: Final = 0.05  # Japanese has kana between its characters, Chinese none
 _OTHER_MILLI: Final = 1000  # punctuation of those scripts, symbols
 _ASTRAL: Final = re.compile("[\U00010000-\U0010ffff]")
 _ASTRAL_MILLI: Final = 1500  # on top: emoji are two or three tokens
@@ -118,6 +128,49 @@ def estimate_message_tokens(messages: Sequence[Mapping[str, Any]], tools: Iterab
     """
     total = _ANSWER_TOKENS + sum(_message_tokens(message) for message in messages)
     return total + sum(_TOOL_TOKENS + _json_tokens(tool) for tool in tools)
+
+
+def script_of(text: str) -> str:
+    """Return what a text is mostly written in, counted in tokens, by its first 4,000 characters: one of `SCRIPTS`."""
+    sample = text[:_SAMPLED]
+    if not sample.isascii():
+        found = _other_script_of(sample)
+        if found is not None:
+            return found
+    signs = sample.encode("utf-8", "surrogatepass")
+    is_code = len(signs) - len(signs.translate(None, _SIGNS_OF_CODE)) >= _CODE_SHARE * len(signs)
+    return "code" if is_code and signs else "latin"
+
+
+def message_script(messages: Sequence[Mapping[str, Any]]) -> str:
+    """Return what the longest text of some messages is mostly written in: one of `SCRIPTS`.
+
+    Args:
+        messages: OpenAI-style messages.
+    """
+    return script_of(max((_text_of(message.get("content")) for message in messages), key=len, default=""))
+
+
+def _text_of(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else ()
+    return "".join(str(part.get("text") or "") for part in parts if isinstance(part, Mapping))
+
+
+def _other_script_of(text: str) -> str | None:
+    """Return the script other than Latin that most tokens of a text are of, or None where Latin has more."""
+    letters = "".join(_NOT_LATIN.findall(text))
+    milli: dict[str, int] = {"latin": _LETTER_MILLI * (len(text) - len(letters))}
+    for name, (pattern, cost) in zip(_SCRIPT_NAMES, _SCRIPT_MILLI, strict=True):
+        rest = pattern.sub("", letters)
+        milli[name] = cost * (len(letters) - len(rest))
+        letters = rest
+    milli["other"] = _OTHER_MILLI * len(letters)
+    if milli["kana_kanji"] > _LEAST_KANA_SHARE * milli["han"]:
+        milli["kana_kanji"], milli["han"] = milli["kana_kanji"] + milli["han"], 0
+    most = max(milli, key=lambda name: milli[name])
+    return None if most == "latin" else most
 
 
 _role_tokens = lru_cache(maxsize=64)(estimate_tokens)  # there are five roles

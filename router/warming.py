@@ -18,6 +18,7 @@ from pricing import Usage, price_call, settle
 from router.context import prefix_length
 from router.policy import Market, Offer
 from router.result import Interval
+from router.spread import of_many
 from router.tokens import estimate_message_tokens
 
 LEAST_CACHEABLE_TOKENS: Final = 1024
@@ -96,9 +97,9 @@ def fanout_cost(market: Market, offer: Offer, cost: Interval, *, prefix_tokens: 
         prefix_tokens: size of what their prompts begin with, estimated tokens; 0: nothing is shared.
         workers: how many they are.
     """
-    total = cost.times(workers)
+    total = of_many(cost, workers)
     saved = needs_warmup(market, offer, prefix_tokens=prefix_tokens, workers=workers).saved_usd
-    return Interval(total.low_usd - saved, total.expected_usd - saved, total.high_usd)
+    return Interval(max(Decimal(0), total.low_usd - saved), total.expected_usd - saved, total.high_usd)
 
 
 @dataclass(slots=True)

@@ -12,20 +12,23 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Literal
 
-from router.answering import Want, asking
+from router.answering import Want, asking, said
 from router.asked import call_spec
 from router.attempts import Desk, Say
 from router.calls import CallOutcome
 from router.conversation import converse
-from router.errors import CallFailed, PlanError, RunFailed
-from router.estimation import decide_task
+from router.errors import CallFailed, PlanError, PlanMade, RunFailed
+from router.estimation import configuration_of, decide_task, loosened
 from router.graph import given_plan
+from router.mending import carry_out, recalled
 from router.opening import Bench
+from router.placing import Placer
 from router.plan import separable_parts
 from router.receipt import cost_of, usage_of
+from router.replanning import Course
 from router.result import CallReceipt, Decision, Estimate, Plan, Result
 from router.settings import Settings
-from router.steps import run_steps
+from router.settings_plan import ByPlanSettings
 from router.swarm import REFUSED, RunLog, Swarm, make_plan, merge
 from router.task import Role, Task
 from router.tooling import equipped, fitting, kit_of
@@ -75,18 +78,39 @@ async def work(
         context=settings.context,
         tools=None if bench.toolbox is None else (bench.toolbox, bench.toolbox.allowance()),
     )
+    part = replace(swarm, task=loosened(task, configuration_of(settings, task)[1]))
     if (given := given_plan(task, settings.swarm.max_steps)) is not None:
-        return await _swarm(swarm, given, estimate.decision, say)
+        course = Course(given.steps, given.merges)
+        return await _swarm(await _placed(part, settings, task, given), course, estimate.decision, say)
     if estimate.planned:
         try:
-            plan = await make_plan(swarm, separable_parts(task.text))
+            plan = await make_plan(part, separable_parts(task.text))
         except (PlanError, RunFailed, *REFUSED) as error:
             if task.plan == "always":
                 raise
             log.warnings.append(f"done in one call, since planning failed: {error}")
         else:
-            return await _swarm(swarm, plan, estimate.decision, say)
+            if bench.is_plan_only:
+                raise PlanMade(desk.run_id, plan)
+            course = await recalled(part, plan)
+            placed = await _placed(part, settings, task, course.plan)
+            return await _swarm(placed, course, estimate.decision, say, may_replan=True)
     return await _single(swarm, None if estimate.planned else estimate.decision, say)
+
+
+async def _placed(swarm: Swarm, settings: Settings, task: Task, plan: Plan) -> Swarm:
+    """Return the swarm with every step of the plan on a model, where its configuration puts them on together.
+
+    Raises:
+        Infeasible: no assignment holds the limits; no step was begun.
+        NoCandidate: a step has no model that fits.
+    """
+    name, configuration = configuration_of(settings, task)
+    if task.candidates or not isinstance(configuration, ByPlanSettings):
+        return swarm
+    placer = Placer(swarm.desk, settings, task, plan, (name, configuration), swarm.log)
+    await placer.begin()
+    return replace(swarm, placer=placer)
 
 
 async def _single(swarm: Swarm, decision: Decision | None, say: Say | None) -> tuple[CallOutcome, Result]:
@@ -105,7 +129,7 @@ async def _single(swarm: Swarm, decision: Decision | None, say: Say | None) -> t
         if decision is None or kit is not None:
             decision = swarm.decide(equipped(task, kit), "single")
         spec = call_spec(decision, task, is_last=True, deadline_s=deadline_s)
-        ask = asking(Want(json=task.json_output), log.add)
+        ask = asking(Want(json=True), log.add) if task.json_output else said
         talk = await converse(swarm.desk, spec, kit, log.add, say, ask=ask, fit=fitting(swarm, decision, kit))
     outcome = talk.outcome
     if outcome.error is not None:
@@ -119,22 +143,28 @@ def _over_at_s(settings: Settings) -> float | None:
     return None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
 
 
-async def _swarm(swarm: Swarm, plan: Plan, decision: Decision, say: Say | None) -> tuple[CallOutcome, Result]:
-    """Run the plan's steps and merge their texts; where the merge fails they are handed on as they are.
+async def _swarm(
+    swarm: Swarm, course: Course, decision: Decision, say: Say | None, *, may_replan: bool = False
+) -> tuple[CallOutcome, Result]:
+    """Run a plan's steps and merge their texts; where the merge fails they are handed on as they are.
 
     Raises:
         RunFailed: no step succeeded.
     """
-    steps = await run_steps(swarm, plan)
-    texts = {step.step_id: step.text for step in steps if step.status == "succeeded"}
+    course, ends = await carry_out(swarm, course, may_replan=may_replan)
+    plan, steps = course.plan, course.results(ends)
+    texts = {step_id: end.text for step_id, end in ends.items() if end.status == "succeeded"}
     if not texts:
         reason = next(step.error for step in steps)
         raise RunFailed(f"none of {len(steps)} steps succeeded; the first: {reason}", hint="router config check")
-    status: Literal["succeeded", "partial"] = "succeeded" if len(texts) == len(steps) else "partial"
+    status: Literal["succeeded", "partial"] = "succeeded" if len(texts) == len(ends) else "partial"
     if not swarm.task.merge:
-        outcome = CallOutcome(_no_call(decision), message={})
+        text = texts.get(plan.last.step_id, "") if plan.last else ""
+        if text and say is not None:
+            await say(text)
+        outcome = CallOutcome(_no_call(decision), text=text, message={"role": "assistant", "content": text})
         result = _result(swarm.desk, decision, plan, swarm.log, outcome)
-        return outcome, replace(result, messages=(), status=status, steps=steps)
+        return outcome, replace(result, messages=result.messages if text else (), status=status, steps=steps)
     outcome, problem = await _merged(swarm, texts, decision, say)
     if problem is not None:
         swarm.log.warnings.append(f"the results stand unmerged, since merging failed: {problem}")

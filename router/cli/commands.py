@@ -35,6 +35,11 @@ class Place:
 
 PLACES: Mapping[str, Place] = {
     "run": Place("run", "run", "Do a task: the answer goes to stdout, progress and receipt to stderr."),
+    "plan": Place(
+        "plan",
+        "plan",
+        "Show a task's plan before a cent is spent: model, expected cost, latency and quality of each step, the total.",
+    ),
     "runs": Place("runs", "runs_app", "The runs on record: list, show, resume, cancel."),
     "explain": Place(
         "explain",
@@ -83,6 +88,7 @@ PLACES: Mapping[str, Place] = {
         "backtest",
         "Forecast past months from what was known on days 5, 10 and 17: error and interval coverage, beside run-rate.",
     ),
+    "forecast": Place("forecast", "forecast_app", "Forecasts held against what came: check."),
     "reconcile": Place(
         "reconcile",
         "reconcile",
@@ -106,6 +112,8 @@ PLACES: Mapping[str, Place] = {
     "export": Place("export", "export_app", "Export the ledger: FOCUS 1.2, or every call."),
     "ledger": Place("ledger", "ledger_app", "The ledger itself: verify, rebuild, prune."),
     "prices": Place("prices", "prices_app", "Look at the price catalogue, and hold it against others'."),
+    "topics": Place("topics", "topics_app", "What agents have told one another: list, show, prune."),
+    "state": Place("state", "state_app", "State that agents share: show."),
     "tools": Place("tools", "tools_app", "Tools of MCP servers: list, approve, check, call."),
     "fx": Place("fx", "fx_app", "Exchange rates: list, set, import."),
     "config": Place("config", "config_app", "Check what is set."),

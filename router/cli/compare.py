@@ -126,11 +126,15 @@ def _recorded(names: Sequence[str], calls: str | None, month: str | None, pricin
 def singles_of(settings: Settings, rules: Mapping[str, ConfigurationSettings], basis: Basis) -> Singles:
     """Return what the baselines are chosen from: every model that a configuration names, the floors that are set."""
     from reports import Singles, models_named
-    from router.settings import ByClassSettings
+    from router.policy.by_plan import as_by_class
+    from router.settings import FixedSettings
+    from router.settings_plan import ByPlanSettings
 
     every = [*settings.configurations.values(), *rules.values()]
     floors = [
-        rule for rule in (*rules.values(), *settings.configurations.values()) if isinstance(rule, ByClassSettings)
+        as_by_class(rule) if isinstance(rule, ByPlanSettings) else rule
+        for rule in (*rules.values(), *settings.configurations.values())
+        if not isinstance(rule, FixedSettings)
     ]
     models = models_named(every, basis.catalog)
     return Singles(models, floors[0]) if floors else Singles(models)

@@ -7,7 +7,7 @@ Invariant: at most one request per endpoint is sent, and it costs nothing (GET /
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +22,7 @@ from router.policy import Market
 from router.presets import ENDPOINT_PRESETS
 from router.settings import EndpointSettings, FixedSettings, Settings
 from router.settings_file import load_settings
+from router.settings_plan import ByPlanSettings, CandidateSettings
 
 LONGEST_CHECK_S = 20.0
 
@@ -221,9 +222,15 @@ def _models_named(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
             yield (*path, "orchestrator"), configuration.orchestrator
             yield (*path, "worker"), configuration.worker
         else:
-            for task_class, rule in configuration.classes.items():
-                for position, model in enumerate(rule.candidates):
-                    yield (*path, "classes", task_class, "candidates", position), model
+            listed: dict[KeyPath, Sequence[str | CandidateSettings]] = {
+                ("classes", task_class): rule.candidates for task_class, rule in configuration.classes.items()
+            }
+            if isinstance(configuration, ByPlanSettings):
+                listed[()] = configuration.candidates
+            for above, candidates in listed.items():
+                for position, each in enumerate(candidates):
+                    model = each if isinstance(each, str) else each.model
+                    yield (*path, *above, "candidates", position), model
 
 
 def _is_known(catalog: Catalog, model: str) -> bool:

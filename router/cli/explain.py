@@ -36,6 +36,8 @@ def explain(
     """
     from router.cli.show import decision_page
     from router.client import Router
+    from router.learner import recorded_experience
+    from router.settings_file import load_settings
     from router.task import Task
 
     work = Task.of(
@@ -46,7 +48,8 @@ def explain(
         max_output_tokens=max_output_tokens,
         quality_floor=quality_floor,
     )
-    router = Router()
+    settings = load_settings()
+    router = Router(settings, experience=recorded_experience(settings))
     decision, estimate = router.decide(work), router.estimate(work)
     page = decision_page(decision, estimate, on_paper=not router.usable_endpoints)
     out.put(page)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,14 +21,6 @@ if TYPE_CHECKING:
 MOST_TOKENS = 10**9
 
 
-class Planning(StrEnum):
-    """Whether the task is split."""
-
-    AUTO = "auto"
-    ALWAYS = "always"
-    NEVER = "never"
-
-
 def run(
     task: Annotated[str | None, typer.Argument(help="The task's text; - or nothing: standard input.")] = None,
     *,
@@ -42,8 +33,11 @@ def run(
         str | None, typer.Option("--class", help="Class of the task; default: from its text.")
     ] = None,
     plan: Annotated[
-        Planning, typer.Option("--plan", help="Split the task: where it pays, always, never.")
-    ] = Planning.AUTO,
+        str,
+        typer.Option(
+            "--plan", metavar="<auto|always|never|FILE>", help="Split it: where it pays, always, never, or as in FILE."
+        ),
+    ] = "auto",
     run_key: Annotated[
         str | None, typer.Option("--run-key", help="The same key is the same run: it is never paid twice.")
     ] = None,
@@ -58,12 +52,12 @@ def run(
     ] = None,
     tenant: Annotated[str | None, typer.Option("--tenant", help="Who is charged.")] = None,
     tag: Annotated[list[str] | None, typer.Option("--tag", help="A label, name=value; repeatable.")] = None,
-    steps: Annotated[
-        Path | None, typer.Option("--steps", help="Your own plan in place of an orchestrator's: JSON, or JSON lines.")
-    ] = None,
     merge: Annotated[
-        bool, typer.Option("--merge/--no-merge", help="Merge the steps' answers into one, or print each.")
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--merge/--no-merge", help="Merge the steps' answers; or print the last one's, or each. [default: merge]"
+        ),
+    ] = None,
     form: ResultOption = ResultFormat.TEXT,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no receipt on stderr.")] = False,
 ) -> None:
@@ -72,26 +66,24 @@ def run(
     Example: router run "Translate to French: good morning" --configuration hybrid --budget 0.50
     """
     from router.cli.output import require_stdout
-    from router.cli.steps_file import steps_of
+    from router.cli.plan_file import plan_said
     from router.cli.stopping import run_until_stopped
     from router.task import Task
 
-    given = None if steps is None else steps_of(steps)
+    planned = plan_said(plan)
+    is_given = "steps" in planned.options and task is None and file is None
+    said = {"configuration": configuration, "budget_usd": budget, "merge": merge}
     work = Task.of(
-        "Answer every step." if given and task is None and file is None else text_of(task, file),
-        configuration=configuration,
+        planned.task or "Answer every step." if is_given else text_of(task, file),
         candidates=tuple(model or ()),
         task_class=task_class,
-        plan=plan.value,
         run_key=run_key,
-        budget_usd=budget,
         max_output_tokens=max_output_tokens,
         json_output=json_answer,
         mcp_tools=tuple(tool or ()),
         tenant=tenant,
         tags=_tags(tag or []),
-        steps=given or (),
-        merge=merge,
+        **{**planned.options, **{name: value for name, value in said.items() if value is not None}},
     )
     require_stdout()
     run_until_stopped(_run(work, form, is_quiet=quiet))

@@ -57,7 +57,7 @@ async def finish(
             except RouterError as error:
                 line.stop()
                 if not is_quiet:
-                    _show_paid(error, configuration)
+                    show_paid(error, configuration)
                 _say_how_to_go_on(router, error)
                 raise
     finally:
@@ -118,7 +118,7 @@ def _say_steps(result: Result) -> None:
         say(f"  {step.step_id}: {step.status.replace('_', ' ')}: {step.error or 'no reason is on record'}")
 
 
-def _show_paid(error: RouterError, configuration: str) -> None:
+def show_paid(error: RouterError, configuration: str) -> None:
     """Print the receipt of the calls that a failed run has made."""
     from router.cli.show import print_page, receipt_page
     from router.result import CallReceipt

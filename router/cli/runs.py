@@ -48,7 +48,8 @@ def runs() -> None:
     """The runs on record: list, show, resume, cancel."""
 
 
-def _put(page: Page, form: ResultFormat) -> None:
+def put_wide(page: Page, form: ResultFormat) -> None:
+    """Print a page whose rows are one line each."""
     import os
     import shutil
     import sys
@@ -79,7 +80,7 @@ def list_runs(
 
     with open_ledger(default_url(load_settings())) as ledger:
         states = ledger.run_reader.newest([each.value for each in status or ()], last)
-    _put(list_page(states), form)
+    put_wide(list_page(states), form)
 
 
 @runs_app.command("show")
@@ -98,7 +99,7 @@ def show(run: RunArgument, *, form: ResultOption = ResultFormat.TEXT) -> None:
         if state is None:
             raise unknown_run(ledger, run)
         page = run_page(state, ledger.run_reader.steps(run), ledger.reader.attempts(run), ledger.reader.tool_calls(run))
-    _put(page, form)
+    put_wide(page, form)
 
 
 @runs_app.command("resume")

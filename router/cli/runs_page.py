@@ -67,7 +67,7 @@ def _line(state: RunState, now: datetime) -> tuple[Cell, ...]:
     return (
         row.started.run_id,
         standing(row, now),
-        _instant(row.started.started_us),
+        instant(row.started.started_us),
         row.started.run_key,
         row.started.configuration,
         steps.get("succeeded", 0) if steps else None,
@@ -101,8 +101,8 @@ def run_page(
         Fact("status", "status", stands),
         Fact("run_key", "run key", started.run_key),
         Fact("configuration", "configuration", started.configuration),
-        Fact("started", "started (UTC)", _instant(started.started_us)),
-        Fact("ended", "ended (UTC)", _instant(state.row.ended.ended_us) if state.row.ended else None),
+        Fact("started", "started (UTC)", instant(started.started_us)),
+        Fact("ended", "ended (UTC)", instant(state.row.ended.ended_us) if state.row.ended else None),
         Fact("owner", "worked on by", started.owner),
         Fact("error", "why it ended", state.row.ended.error if state.row.ended else None),
     ]
@@ -207,7 +207,8 @@ def _count(number: int) -> Fact:
     return Fact("runs", "runs", number, "count")
 
 
-def _instant(at_us: int) -> str:
+def instant(at_us: int) -> str:
+    """Return how an instant is shown, UTC; it is given in microseconds since 1970."""
     return f"{datetime.fromtimestamp(at_us / 1_000_000, UTC):%Y-%m-%d %H:%M:%S}"
 
 

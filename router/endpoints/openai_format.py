@@ -8,7 +8,7 @@ Invariant: nothing is guessed. What the upstream does not name is None; a usage 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -42,16 +42,12 @@ def request_body(request: WireRequest, *, streamed: bool) -> bytes:
         body["stream"] = True
         body["stream_options"] = {**(options or {}), "include_usage": True}
     try:
-        return _dump(body, ensure_ascii=False).encode()
+        return _encode(body).encode()
     except UnicodeEncodeError:  # half a surrogate pair in a text: only its escape can be sent
-        return _dump(body, ensure_ascii=True).encode()
+        return _encode_ascii(body).encode()
     except TypeError as error:
         message = f"parameters: {error}"
         raise ValueError(message) from None
-
-
-def _dump(body: Json, *, ensure_ascii: bool) -> str:
-    return json.dumps(body, ensure_ascii=ensure_ascii, separators=(",", ":"), allow_nan=False, default=_plain)
 
 
 def _plain(value: object) -> object:
@@ -62,6 +58,16 @@ def _plain(value: object) -> object:
         return float(value)  # a sampling parameter, never money
     message = f"a value of type {type(value).__name__} cannot be written as JSON"
     raise TypeError(message)
+
+
+def _encoder(*, ensure_ascii: bool) -> Callable[[object], str]:
+    return json.JSONEncoder(ensure_ascii=ensure_ascii, separators=(",", ":"), allow_nan=False, default=_plain).encode
+
+
+_encode, _encode_ascii = (
+    _encoder(ensure_ascii=False),
+    _encoder(ensure_ascii=True),
+)  # to make one costs as much as a body
 
 
 def whole_answer(payload: Json, raw: bytes, timings: Timings, status: int) -> WireResponse | None:
@@ -75,8 +81,8 @@ def whole_answer(payload: Json, raw: bytes, timings: Timings, status: int) -> Wi
     """
     choices = payload.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
-    message = choice.get("message") if isinstance(choice, Mapping) else None
-    if not isinstance(choice, Mapping) or not isinstance(message, Mapping):
+    message = choice.get("message") if isinstance(choice, dict) else None
+    if not isinstance(choice, dict) or not isinstance(message, dict):
         return None
     return _response(payload, message, choice.get("finish_reason"), _usage_in(payload), raw, timings, status)
 
@@ -98,7 +104,7 @@ def _usage_in(payload: Json) -> Json | None:
 def _usage_of(payload: Json, choice: Json | None) -> Json | None:
     for place in (payload, choice):
         usage = place.get("usage") if place else None
-        if usage and isinstance(usage, Mapping):
+        if usage and isinstance(usage, dict):
             return usage
     return None
 

@@ -10,19 +10,19 @@ The key is read when a request is made, goes into its header, and nowhere else.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
-import aiohttp
 from yarl import URL
 
 from pricing.errors import Fault
 from router.endpoints import failures
 from router.endpoints.failures import Sender, reading
+from router.endpoints.line import Reply, head
 from router.endpoints.openai_format import StreamedAnswer, name_of, request_body, whole_answer
 from router.endpoints.payload import parse
 from router.endpoints.protocol import TextDelta, Timings, WireRequest, WireResponse
@@ -40,15 +40,27 @@ _MANY_BYTES = 16 * 1024  # so many at once come from a server that is not waited
 _PROCESSING_HEADER = "openai-processing-ms"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class _Outgoing:
-    """One request ready to go; its headers hold the key, so it has no repr."""
+class _Credentials(NamedTuple):
+    """What is sent with each request under one key, and who sends it; it holds the key, so its repr is that of none."""
 
-    url: URL
-    headers: dict[str, str]
-    body: bytes | None
+    key: str | None
     sender: Sender
-    model: str | None = None
+    headers: dict[str, str]
+    head: bytes
+
+    def __repr__(self) -> str:
+        return "_Credentials()"
+
+
+@dataclass(slots=True, repr=False)
+class _Outgoing:
+    """One request ready to go; it holds the key, so it has no repr. `head`: of a plain request; None: it is none."""
+
+    headers: dict[str, str]
+    body: bytes
+    sender: Sender
+    model: str
+    head: bytes | None
 
 
 class OpenAIEndpoint:
@@ -78,7 +90,8 @@ class OpenAIEndpoint:
         self._completions = _below(base, "chat/completions")
         self._models = _below(base, "models")
         self._where = str(base.origin())
-        self._transport = Transport(base, settings.concurrency, keepalive_s)
+        self._transport = Transport(self._completions, settings.concurrency, keepalive_s, settings.read_timeout_s)
+        self._known: _Credentials | None = None
 
     def __repr__(self) -> str:
         """Return name and server, nothing secret."""
@@ -92,10 +105,9 @@ class OpenAIEndpoint:
         """
         outgoing = self._outgoing(request, streamed=False)
         watch = self._watch()
-        status, headers, raw = await self._exchange("POST", outgoing, watch)
-        ended_s = perf_counter()
-        timings = watch.timings(ended_s, headers.get(_PROCESSING_HEADER), None, streamed=False)
-        return reading(outgoing.sender, lambda: _whole(outgoing.sender, raw, timings, status))
+        reply, raw = await self._exchange(outgoing.sender, self._begun(outgoing, watch), watch, outgoing.model)
+        timings = watch.timings(perf_counter(), reply.headers.get(_PROCESSING_HEADER), None, streamed=False)
+        return reading(outgoing.sender, lambda: _whole(outgoing.sender, raw, timings, reply.status))
 
     async def stream(self, request: WireRequest, lull_s: float = 0.0) -> AsyncGenerator[TextDelta | WireResponse, None]:
         """Send one request and yield its text as it comes, then exactly one WireResponse.
@@ -111,7 +123,7 @@ class OpenAIEndpoint:
         """
         outgoing = self._outgoing(request, streamed=True)
         watch = self._watch()
-        response = await self._open("POST", outgoing, watch)
+        response = await self._open(outgoing, watch)
         try:
             if response.content_type == "application/json":
                 whole = await self._unstreamed(response, outgoing.sender, watch)
@@ -144,10 +156,10 @@ class OpenAIEndpoint:
         Raises:
             EndpointError: unreachable, or the key is refused.
         """
-        key = self._checked_key()
-        sender = self._sender(key, {})
-        outgoing = _Outgoing(self._models, _headers(key, {}), None, sender)
-        _, _, raw = await self._exchange("GET", outgoing, self._watch())
+        sender, watch = (known := self._credentials()).sender, self._watch()
+        _, raw = await self._exchange(
+            sender, self._transport.open("GET", self._models, known.headers, None, watch), watch, None
+        )
         payload = _json(raw)
         rows = payload.get("data") if isinstance(payload, Mapping) else payload
         if not isinstance(rows, list):
@@ -178,9 +190,23 @@ class OpenAIEndpoint:
             raise failures.unusable_key(self._sender(key, {}))
         return key or None
 
+    def _credentials(self) -> _Credentials:
+        """Return what goes with each request; it is made anew only where the key has changed.
+
+        Raises:
+            EndpointError: as of `_checked_key`.
+        """
+        key, known = self._checked_key(), self._known
+        if known is None or known.key != key:
+            headers = _headers(key, {})
+            known = self._known = _Credentials(key, self._sender(key, {}), headers, head(self._completions, headers))
+        return known
+
     def _outgoing(self, request: WireRequest, *, streamed: bool) -> _Outgoing:
-        key = self._checked_key()
-        sender = self._sender(key, request.headers)
+        known = self._credentials()
+        sender, headers = known.sender, known.headers
+        if request.headers:
+            sender, headers = self._sender(known.key, request.headers), _headers(known.key, request.headers)
         for name, value in request.headers.items():
             if not (name.isprintable() and value.isprintable()):
                 raise sender.failure("rejected", f"nothing was sent: header {name!r} has a control character in it")
@@ -189,55 +215,55 @@ class OpenAIEndpoint:
         except ValueError as error:
             failure = sender.failure("rejected", f"nothing was sent: {error}")
         else:
-            return _Outgoing(self._completions, _headers(key, request.headers), body, sender, request.model)
+            is_plain = not request.headers and not self._transport.has_proxy
+            return _Outgoing(headers, body, sender, request.model, known.head if is_plain else None)
         raise failure
 
-    async def _exchange(self, method: str, outgoing: _Outgoing, watch: Watch) -> tuple[int, Mapping[str, str], bytes]:
-        """Send a request and return status, headers and body of a 2xx answer, all within the time-outs."""
+    def _begun(self, outgoing: _Outgoing, watch: Watch) -> Awaitable[Reply]:
+        """Return what sends a request: by the short way where it has nothing of its own."""
+        body = outgoing.body
+        if outgoing.head is None:
+            return self._transport.open("POST", self._completions, outgoing.headers, body, watch)
+        return self._transport.post(b"%b%d\r\n\r\n%b" % (outgoing.head, len(body), body), watch)
+
+    async def _exchange(
+        self, sender: Sender, begun: Awaitable[Reply], watch: Watch, model: str | None
+    ) -> tuple[Reply, bytes]:
+        """Return the reply and the body of a 2xx answer, all within the time-outs."""
         try:
-            async with watch.timer:
-                response = await self._transport.open(method, outgoing.url, outgoing.headers, outgoing.body, watch)
-                try:
-                    raw = await read_bounded(response, _most_bytes(response))
-                finally:
-                    if not response.closed:  # a body read to its end has closed it, and another close takes its time
-                        response.close()
+            reply = await begun
+            try:
+                raw = await read_bounded(reply, MOST_BODY_BYTES if reply.status < 300 else MOST_ERROR_BYTES)
+            finally:
+                reply.close()
         except Exception as error:  # noqa: BLE001 - whatever breaks an exchange has one outcome
-            failure = broken(outgoing.sender, error, watch)
+            failure = broken(sender, error, watch)
         else:
-            self._check(response, raw, outgoing)
+            _check(reply, raw, sender, model)
             if raw is None:
-                raise _too_long(outgoing.sender)
-            return response.status, response.headers, raw
+                raise _too_long(sender)
+            return reply, raw
         raise failure  # outside the handler: the cause may carry the request's headers
 
-    async def _open(self, method: str, outgoing: _Outgoing, watch: Watch) -> aiohttp.ClientResponse:
-        """Send a request and return its response as soon as a 2xx status is there; of others the body is read, too."""
+    async def _open(self, outgoing: _Outgoing, watch: Watch) -> Reply:
+        """Send a request and return its reply as soon as a 2xx status is there; of others the body is read, too."""
         try:
-            async with watch.timer:
-                response = await self._transport.open(method, outgoing.url, outgoing.headers, outgoing.body, watch)
-                if 200 <= response.status < 300:
-                    return response
-                try:
-                    raw = await read_bounded(response, MOST_ERROR_BYTES)
-                finally:
-                    response.close()
+            reply = await self._begun(outgoing, watch)
+            if 200 <= reply.status < 300:
+                reply.untimed()
+                return reply
+            try:
+                raw = await read_bounded(reply, MOST_ERROR_BYTES)
+            finally:
+                reply.close()
         except Exception as error:  # noqa: BLE001 - as above
             failure = broken(outgoing.sender, error, watch)
         else:
-            self._check(response, raw, outgoing)
-            failure = outgoing.sender.failure("malformed", f"HTTP {response.status}")
+            _check(reply, raw, outgoing.sender, outgoing.model)
+            failure = outgoing.sender.failure("malformed", f"HTTP {reply.status}")
         raise failure
 
-    @staticmethod
-    def _check(response: aiohttp.ClientResponse, raw: bytes | None, outgoing: _Outgoing) -> None:
-        """Raise the error of a status that is not 2xx."""
-        if not 200 <= response.status < 300:
-            text = (raw or b"").decode("utf-8", "replace")
-            now = datetime.now(UTC)
-            raise failures.from_status(outgoing.sender, response.status, response.headers, text, now, outgoing.model)
-
-    async def _unstreamed(self, response: aiohttp.ClientResponse, sender: Sender, watch: Watch) -> WireResponse:
+    async def _unstreamed(self, response: Reply, sender: Sender, watch: Watch) -> WireResponse:
         """Return the answer of a server that sent one JSON object in place of a stream."""
         try:
             async with asyncio.timeout(self._settings.read_timeout_s):
@@ -252,7 +278,7 @@ class OpenAIEndpoint:
         raise failure
 
     async def _events(
-        self, response: aiohttp.ClientResponse, sender: Sender, watch: Watch, answer: StreamedAnswer, lull_s: float
+        self, response: Reply, sender: Sender, watch: Watch, answer: StreamedAnswer, lull_s: float
     ) -> AsyncGenerator[tuple[bytes, ...], None]:
         """Yield the data of the events up to the end marker, one by one, or with lulls those that came together.
 
@@ -261,9 +287,9 @@ class OpenAIEndpoint:
         buffer = EventBuffer(MOST_EVENT_BYTES)
         read_timeout_s = self._settings.read_timeout_s
         lull = Lull(response, min(lull_s, read_timeout_s / 8)) if lull_s > 0 else None
-        deadline, size = _now() + read_timeout_s, 0
+        since_s, size = _now(), 0
         while True:
-            chunk = await self._read(response, sender, watch, deadline)
+            chunk = await _read(response, sender, watch, since_s)
             size += len(chunk)
             if size > MOST_STREAM_BYTES:
                 raise sender.failure("malformed", f"a stream longer than {MOST_STREAM_BYTES} bytes")
@@ -277,28 +303,35 @@ class OpenAIEndpoint:
                 after = "after a finish reason" if answer.finish_reason else "in mid-answer"
                 raise sender.failure("cut", f"the stream ended {after}, without its end marker [DONE]")
             if events:
-                deadline = _now() + read_timeout_s
+                since_s = _now()
                 if lull and answer.has_tokens and len(chunk) < _MANY_BYTES:
                     await lull.last()
 
-    async def _read(self, response: aiohttp.ClientResponse, sender: Sender, watch: Watch, deadline: float) -> bytes:
-        """Return the next bytes of a stream, b"" at its end, at the latest at the loop's instant `deadline`."""
-        try:
-            async with asyncio.timeout_at(deadline):
-                return await response.content.readany()
-        except TimeoutError as error:
-            failure = broken(sender, error, watch)
-        except Exception as error:  # noqa: BLE001 - whatever breaks a stream has one outcome
-            failure = sender.failure("cut", f"the stream broke off: {reason(error)}")
-        raise failure
+
+async def _read(reply: Reply, sender: Sender, watch: Watch, since_s: float) -> bytes:
+    """Return the next bytes of a stream, b"" at its end; its time-out began at an instant of the loop."""
+    reply.timed(since_s)
+    try:
+        chunk: bytes = await reply.content.readany()
+    except TimeoutError as error:
+        failure = broken(sender, error, watch)
+    except Exception as error:  # noqa: BLE001 - whatever breaks a stream has one outcome
+        failure = sender.failure("cut", f"the stream broke off: {reason(error)}")
+    else:
+        reply.untimed()  # whoever hears the text may take his time
+        return chunk
+    raise failure
 
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def _most_bytes(response: aiohttp.ClientResponse) -> int:
-    return MOST_BODY_BYTES if response.status < 300 else MOST_ERROR_BYTES
+def _check(reply: Reply, raw: bytes | None, sender: Sender, model: str | None) -> None:
+    """Raise the error of a status that is not 2xx."""
+    if not 200 <= reply.status < 300:
+        text = (raw or b"").decode("utf-8", "replace")
+        raise failures.from_status(sender, reply.status, reply.headers, text, datetime.now(UTC), model)
 
 
 def _base_url(name: str, text: str | None) -> URL:
@@ -356,7 +389,7 @@ def _take(answer: StreamedAnswer, sender: Sender, events: Iterable[bytes]) -> st
 def _payload(sender: Sender, raw: bytes) -> Mapping[str, Any]:
     """Return the JSON object of a 2xx answer, or raise the error it is or holds."""
     payload = _json(raw)
-    if not isinstance(payload, Mapping):
+    if not isinstance(payload, dict):
         raise sender.failure("malformed", f"a JSON object was expected: {_quoted(raw)}")
     if payload.get("error") and not payload.get("choices"):
         raise failures.from_error_object(sender, payload["error"])

@@ -10,6 +10,9 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+_decode = json.JSONDecoder().decode
+_PLAIN = (b'{"', b"[{", b"{ ", b"{\n")
+"""How UTF-8 begins; of what begins otherwise `json.loads` looks for the encoding first."""
 MOST_NESTED = 100
 """Objects and lists inside each other; answers have some ten, and Python's own bound depends on where it is met."""
 
@@ -24,7 +27,7 @@ def parse(raw: bytes) -> Any:
         ValueError: they are no JSON, hold a number of more digits than Python reads, or are nested too deep.
     """
     try:
-        value = json.loads(raw)
+        value = _decode(raw.decode("utf-8", "surrogatepass")) if raw.startswith(_PLAIN) else json.loads(raw)
     except RecursionError:
         pass
     else:

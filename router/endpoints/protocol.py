@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Protocol
 
+from pricing.quick import quick
 from pricing.usage import Usage
 
 ERROR_KINDS = (
@@ -31,6 +32,7 @@ ERROR_KINDS = (
 )
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class WireRequest:
     """One request to a model.
@@ -49,6 +51,7 @@ class WireRequest:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Timings:
     """Where an attempt's time went, in whole microseconds.
@@ -66,6 +69,7 @@ class Timings:
     inference_us: int = 0
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class WireResponse:
     """One answer.

@@ -14,9 +14,11 @@ from time import perf_counter
 from types import SimpleNamespace
 
 import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
 from router.endpoints.failures import Sender
+from router.endpoints.line import NO_TIMEOUT, Deadlines, Line, Reply
 from router.endpoints.protocol import Timings
 from router.errors import EndpointError
 
@@ -32,10 +34,13 @@ class Watch:
         read_s: longest wait from then to the whole answer (to the headers, where it is streamed), seconds.
     """
 
-    __slots__ = ("_connect_s", "_read_s", "answered_s", "is_connecting", "sent_s", "started_s", "timer", "was_sent")
+    __slots__ = (
+        *("_connect_s", "_read_s", "answered_s", "connected_s", "is_connecting", "sent_s", "started_s"),
+        *("timer", "was_sent"),
+    )
 
     def __init__(self, connect_s: float, read_s: float) -> None:
-        self._connect_s, self._read_s = connect_s, read_s
+        self._connect_s, self._read_s, self.connected_s = connect_s, read_s, 0.0
         self.started_s = self.sent_s = self.answered_s = perf_counter()
         self.is_connecting = False
         self.was_sent = False
@@ -47,8 +52,9 @@ class Watch:
         self._allow(self._connect_s)
 
     def connected(self) -> None:
-        """There is a connection."""
+        """There is a connection, and the time of the answer begins."""
         self.is_connecting = False
+        self.connected_s = asyncio.get_running_loop().time()
         self._allow(self._read_s)
 
     def sent(self) -> None:
@@ -93,37 +99,62 @@ class Transport:
     """Kept-alive connections to one server.
 
     Args:
-        url: any URL of the server.
+        url: where its plain requests go.
         concurrency: most connections at once.
         keepalive_s: how long an idle connection is kept, seconds.
+        read_s: longest wait from a connection to the whole answer, seconds.
     """
 
-    def __init__(self, url: URL, concurrency: int, keepalive_s: float) -> None:
-        self._proxy = proxy_of(url)
+    def __init__(self, url: URL, concurrency: int, keepalive_s: float, read_s: float) -> None:
+        self._url, self._proxy = url, proxy_of(url)
         self._concurrency, self._keepalive_s = concurrency, keepalive_s
+        self._deadlines = Deadlines(read_s)
         self._session: aiohttp.ClientSession | None = None
+        self._line: Line | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def open(
-        self, method: str, url: URL, headers: dict[str, str], body: bytes | None, watch: Watch
-    ) -> aiohttp.ClientResponse:
-        """Send one request and return its response with the headers read, the body not.
+    @property
+    def has_proxy(self) -> bool:
+        """Whether the server is reached by a proxy."""
+        return self._proxy is not None
+
+    async def post(self, request: bytes, watch: Watch) -> Reply:
+        """Write one request, head and body, and return its reply with the headers read, the body not.
+
+        Where the server is reached by a proxy, `open` is to be used.
+
+        Raises:
+            Exception: as of `open`.
+        """
+        session = self._current()
+        if self._line is None:
+            self._line = Line(session, self._url, self._deadlines, asyncio.get_running_loop())
+        return await self._line.open(request, watch)
+
+    async def open(self, method: str, url: URL, headers: dict[str, str], body: bytes | None, watch: Watch) -> Reply:
+        """Send one request of any kind and return its reply with the headers read, the body not.
 
         Raises:
             Exception: whatever aiohttp or the system raise; `broken` knows them.
         """
-        response = await self._current().request(
-            method, url, data=body, headers=headers, allow_redirects=False, trace_request_ctx=watch
-        )
+        async with watch.timer:
+            response = await self._current().request(
+                method, url, data=body, headers=headers, allow_redirects=False, trace_request_ctx=watch
+            )
         watch.answered()
-        return response
+        reply = Reply(self._deadlines, response)
+        reply.take(response.status, response.headers, response.content)
+        if not response.content.is_eof():
+            self._deadlines.add(reply, watch.connected_s, asyncio.get_running_loop())
+            response.content.on_eof(reply.untimed)
+        return reply
 
     def _current(self) -> aiohttp.ClientSession:
         """Return this loop's session; one of another loop is let go of, since its connections belong there."""
         loop = asyncio.get_running_loop()
         if self._session is None or self._session.closed or self._loop is not loop:
             self._abandon()
-            self._session, self._loop = self._new(), loop
+            self._session, self._loop, self._line = self._new(), loop, None
         return self._session
 
     def _new(self) -> aiohttp.ClientSession:
@@ -132,7 +163,7 @@ class Transport:
         )
         return aiohttp.ClientSession(
             connector=connector,
-            timeout=aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None),
+            timeout=NO_TIMEOUT,
             cookie_jar=aiohttp.DummyCookieJar(),
             trace_configs=[_tracing()],
             proxy=self._proxy,
@@ -140,6 +171,7 @@ class Transport:
 
     def _abandon(self) -> None:
         session, self._session = self._session, None
+        self._deadlines.clear()
         if session is None or session.closed or self._loop is None:
             return
         if self._loop.is_closed():
@@ -155,6 +187,7 @@ class Transport:
         """Close kept connections; a second call does nothing."""
         if self._session is not None and self._loop is asyncio.get_running_loop():
             session, self._session = self._session, None
+            self._deadlines.clear()
             await session.close()
         else:
             self._abandon()
@@ -189,7 +222,7 @@ def _tracing() -> aiohttp.TraceConfig:
     return tracing
 
 
-async def read_bounded(response: aiohttp.ClientResponse, most_bytes: int) -> bytes | None:
+async def read_bounded(response: Reply, most_bytes: int) -> bytes | None:
     """Return a response's whole body, or None (and close the connection) where it is longer than the bound."""
     parts: list[bytes] = []
     size = 0
@@ -202,7 +235,7 @@ async def read_bounded(response: aiohttp.ClientResponse, most_bytes: int) -> byt
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-async def drain(response: aiohttp.ClientResponse) -> None:
+async def drain(response: Reply) -> None:
     """Read what follows a stream's end marker, so that the connection can be kept; close it where it goes on."""
     try:
         async with asyncio.timeout(_IDLE_TAIL_S):
@@ -220,7 +253,7 @@ class Lull:
         most_s: how long one lasts at most, seconds.
     """
 
-    def __init__(self, response: aiohttp.ClientResponse, most_s: float) -> None:
+    def __init__(self, response: Reply, most_s: float) -> None:
         self._content, self._most_s = response.content, most_s
         self._over: asyncio.Future[None] | None = None
         self._content.on_eof(self._end)
@@ -257,14 +290,14 @@ def broken(sender: Sender, error: Exception, watch: Watch) -> EndpointError:
         return sender.failure("refused", f"the proxy answered HTTP {error.status}", "check HTTPS_PROXY and NO_PROXY")
     if not watch.was_sent:
         return sender.failure("refused", what)
-    if isinstance(error, aiohttp.ClientResponseError):  # an answer that is not HTTP
+    if isinstance(error, aiohttp.ClientResponseError | HttpProcessingError):  # an answer that is not HTTP
         return sender.failure("malformed", f"not an HTTP answer: {what}")
     return sender.failure("dropped", f"the connection broke after the request was sent: {what}")
 
 
 def reason(error: Exception) -> str:
     """Return an exception in words, without the request it may carry (which holds the key)."""
-    if isinstance(error, aiohttp.ClientResponseError):
+    if isinstance(error, aiohttp.ClientResponseError | HttpProcessingError):
         return error.message or type(error).__name__
     if isinstance(error, OSError) and error.strerror:
         return error.strerror

@@ -6,6 +6,7 @@ and little else, so each is one display, without a detour.
 
 from __future__ import annotations
 
+from decimal import Decimal
 from operator import attrgetter
 from typing import Any
 
@@ -47,7 +48,16 @@ def run_row(run: records.RunStarted) -> dict[str, Any]:
         "prompt": run.prompt,
         "owner": run.owner,
         "lease_until_us": run.lease_until_us,
+        "expected_low_usd_nano": _nano(run.expected_low_usd),
+        "expected_usd_nano": _nano(run.expected_usd),
+        "expected_high_usd_nano": _nano(run.expected_high_usd),
+        "experience_us": run.experience_us,
     }
+
+
+def _nano(amount: Decimal | None) -> int | None:
+    """Return an amount in 1e-9 units, rounded."""
+    return None if amount is None else round(amount.scaleb(9))
 
 
 def run_end_row(run: records.RunEnded) -> dict[str, Any]:
@@ -90,6 +100,12 @@ def attempt_row(attempt: records.AttemptStarted, origin: records.Origin = "route
         "possibly_billed": False,
         "tags_id": tags_id(attempt.tags),
         "end_digest": STARTED_DIGEST,
+        "script": attempt.script,
+        "estimated_input_tokens": attempt.estimated_input_tokens,
+        "expected_input_tokens": attempt.expected_input_tokens,
+        "expected_output_low_tokens": attempt.expected_output_low_tokens,
+        "expected_output_tokens": attempt.expected_output_tokens,
+        "expected_output_high_tokens": attempt.expected_output_high_tokens,
     }
     row["start_digest"] = start_digest(row)
     return row

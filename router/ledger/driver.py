@@ -56,6 +56,16 @@ def prepare(statement: sa.Insert | sa.Update, dialect: sa.Dialect, columns: Sequ
     """
     own = {name for name in columns if name not in statement.table.c}  # parameters of the WHERE clause
     compiled = statement.compile(dialect=dialect, column_keys=[name for name in columns if name not in own])
+    return _prepared(compiled, dialect, columns)
+
+
+def prepare_named(statement: sa.Select[Any] | sa.Update | sa.Delete, dialect: sa.Dialect) -> Prepared:
+    """Return a statement whose values are all named parameters of its own, in the words of a database."""
+    compiled: Any = statement.compile(dialect=dialect)
+    return _prepared(compiled, dialect, [bind.key for bind in compiled.binds.values()])
+
+
+def _prepared(compiled: Any, dialect: sa.Dialect, columns: Sequence[str]) -> Prepared:
     types = {bind.key: bind.type for bind in compiled.binds.values()}
     stray = set(types) - set(columns)
     if stray:
@@ -99,5 +109,16 @@ def run(connection: sa.Connection, prepared: Prepared, rows: Sequence[Row]) -> i
         else:
             cursor.executemany(prepared.text, [prepared.values(row) for row in rows])
         return int(cursor.rowcount)
+    finally:
+        cursor.close()
+
+
+def fetch(connection: sa.Connection, prepared: Prepared, row: Row) -> list[Sequence[Any]]:
+    """Run a query within the connection's transaction; return its rows, their values as the driver gives them."""
+    cursor: Any = connection.connection.cursor()
+    try:
+        cursor.execute(prepared.text, prepared.values(row))
+        found: list[Sequence[Any]] = cursor.fetchall()
+        return found
     finally:
         cursor.close()

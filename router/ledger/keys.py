@@ -11,6 +11,7 @@ import os
 import threading
 import time
 import uuid
+from collections.abc import Sequence
 
 # Namespace of our name-based ids; drawn at random once, never to change: an import made twice must give the same ids.
 _NAMESPACE = uuid.UUID("8c2f2f0e-6f0b-4d53-9b5e-3f5d2a1c7e64")
@@ -78,11 +79,23 @@ class DayNames:
             day: the UTC day, in days since 1970.
             name: the name, unique within `parts`.
         """
-        head = self._heads.get(day)
-        if head is None:
+        return self.ids((day,), (name,))[0]
+
+    def ids(self, days: Sequence[int], names: Sequence[str]) -> list[str]:
+        """Return the id of each name.
+
+        Args:
+            days: of each the UTC day, in days since 1970.
+            names: each unique within `parts`.
+        """
+        begun, heads = self._digest.copy, self._heads
+        for day in set(days) - heads.keys():
             milliseconds = f"{day * 86_400_000:012x}"
-            head = self._heads[day] = f"{milliseconds[:8]}-{milliseconds[8:]}-8"
-        digest = self._digest.copy()
-        digest.update(name.encode("utf-8", "surrogatepass"))
-        text = digest.hexdigest()
-        return f"{head}{text[:3]}-8{text[3:6]}-{text[6:]}"
+            heads[day] = f"{milliseconds[:8]}-{milliseconds[8:]}-8"
+        found = []
+        for day, name in zip(days, names, strict=True):
+            digest = begun()
+            digest.update(name.encode("utf-8", "surrogatepass"))
+            text = digest.hexdigest()
+            found.append(f"{heads[day]}{text[:3]}-8{text[3:6]}-{text[6:]}")
+        return found

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from router.errors import WrongUsage
 from router.ledger.database import id_batches
 from router.ledger.marks import mark, note_run
+from router.ledger.message_prune import delete_expired
 from router.ledger.records import ANSWER_KEPT_US, Answer, RunStarted, RunStatus
 from router.ledger.rows import is_id, rows_of, storable_text
 from router.ledger.statements import insert_if_absent
@@ -217,7 +218,7 @@ def find_answer(connection: sa.Connection, call_key: str) -> Answer | None:
 
 
 def prune_answers(connection: sa.Connection, now_us: int) -> int:
-    """Delete the answers and tasks of runs whose time is over, counted from the run's end; return how many answers.
+    """Delete answers, tasks, messages and state of runs whose time is over since their end; return how many answers.
 
     A run that was never ended counts as ended with its lease. What is kept for good has no `expires_us`.
     """
@@ -228,4 +229,5 @@ def prune_answers(connection: sa.Connection, now_us: int) -> int:
         for table in (run_requests, answers)
     )
     connection.execute(tasks)
+    delete_expired(connection, now_us, over)
     return connection.execute(answered).rowcount

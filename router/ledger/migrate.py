@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # Every revision of alembic/versions, oldest first. Kept here so that an up-to-date database is recognised without
 # importing alembic (0.1 s); a test holds it to alembic's own order.
-REVISIONS = ("0001", "0002", "0003", "0004", "0006")
+REVISIONS = ("0001", "0002", "0003", "0004", "0006", "0007", "0008")
 HEAD = REVISIONS[-1]
 # Not alembic's default name: the database may be shared with an application that migrates itself.
 VERSION_TABLE = "router_version"

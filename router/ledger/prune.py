@@ -20,6 +20,7 @@ import sqlalchemy as sa
 from router.errors import WrongUsage
 from router.ledger import histograms
 from router.ledger.database import database_errors, for_writing
+from router.ledger.message_prune import delete_of_runs
 from router.ledger.rollup_scan import Scanned, scan
 from router.ledger.rollup_tables import attempts_rollup, dearest_runs, prunes, runs_rollup
 from router.ledger.rollup_write import DayWriter, Keys, insert_rows
@@ -162,6 +163,7 @@ class _Day:
         count = run(sa.delete(attempts).where(self._attempts)).rowcount
         for table in (answers, outcomes, tool_calls, run_requests, plan_steps):
             run(sa.delete(table).where(table.c.run_id.in_(self._runs)))
+        delete_of_runs(self._connection, self._runs)
         return count, run(sa.delete(runs).where(runs.c.run_id.in_(self._runs.correlate(None)))).rowcount
 
     def _freeze(

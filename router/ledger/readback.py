@@ -26,6 +26,7 @@ from router.ledger.records import (
     RunStarted,
     StepRow,
 )
+from router.ledger.tables import EXPECTED_COST, EXPECTED_TOKENS
 
 Columns = Mapping[str, Any]
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
@@ -45,6 +46,10 @@ def _amount(row: Columns, name: str) -> Amount | None:
     return None if value is None else Amount(row[f"{name}_currency"], value)
 
 
+def _from_nano(amount: int | None) -> Decimal | None:
+    return None if amount is None else Decimal(amount).scaleb(-9)
+
+
 def attempt_row(row: Columns) -> AttemptRow:
     """Return an attempt from its row, with the documents of its terms and labels, or None."""
     ended = None if row["status"] == "started" else _attempt_ended(row)
@@ -53,7 +58,7 @@ def attempt_row(row: Columns) -> AttemptRow:
 
 def _attempt_started(row: Columns) -> AttemptStarted:
     names = ("attempt_id", "run_id", "step_id", "call_key", "number", "role", "configuration", "task_class", "tenant")
-    more = ("endpoint", "price_list", "model_asked", "started_us", "queue_us")
+    more = ("endpoint", "price_list", "model_asked", "started_us", "queue_us", "script", *EXPECTED_TOKENS)
     tags = {} if row["tags_document"] is None else json.loads(row["tags_document"])
     return AttemptStarted(**_plain(row, *names, *more), reserved_usd=_money(row, "reserved_usd"), tags=tags)
 
@@ -75,9 +80,10 @@ def _attempt_ended(row: Columns) -> AttemptEnded:
 def run_row(row: Columns) -> RunRow:
     """Return a run from its row."""
     names = ("run_id", "run_key", "request_hash", "configuration", "policy_version", "task_class", "tenant")
-    more = ("started_us", "prompt", "owner", "lease_until_us")
+    more = ("started_us", "prompt", "owner", "lease_until_us", "experience_us")
     tags, budget = json.loads(row["tags"]), _money(row, "budget_usd")
-    started = RunStarted(**_plain(row, *names, *more), tags=tags, budget_usd=budget)
+    expected: dict[str, Any] = {name.removesuffix("_nano"): _from_nano(row[name]) for name in EXPECTED_COST}
+    started = RunStarted(**_plain(row, *names, *more), tags=tags, budget_usd=budget, **expected)
     ended = None
     if row["status"] != "running":
         ended = RunEnded(row["run_id"], row["status"], row["ended_us"], row["error"])

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Literal
 
+from pricing.quick import quick
 from pricing.terms import NO_TERMS, Terms
 from pricing.usage import Usage
 from router.task import Role
@@ -25,6 +26,7 @@ ANSWER_KEPT_US = 24 * 3600 * 1_000_000
 """How long answers, and the task of a run, are kept for a resume after the run's end, microseconds."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class RunStarted:
     """One task taken on.
@@ -43,6 +45,9 @@ class RunStarted:
         prompt: the task's text, only where `store_prompts` is set.
         owner: who works on it (host, boot id, process).
         lease_until_us: until when the owner may be taken to be alive.
+        expected_low_usd, expected_usd, expected_high_usd: what the whole run was expected to cost, USD: the 10 %
+            point, the mean, the 90 % point, before `router.experience.Widths`; None where a price was unknown.
+        experience_us: as of when the record was that its decisions stand on, microseconds since 1970 UTC; None: none.
     """
 
     run_id: str
@@ -58,8 +63,13 @@ class RunStarted:
     prompt: str | None = None
     owner: str | None = None
     lease_until_us: int | None = None
+    expected_low_usd: Decimal | None = None
+    expected_usd: Decimal | None = None
+    expected_high_usd: Decimal | None = None
+    experience_us: int | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class RunEnded:
     """How a run ended.
@@ -79,6 +89,7 @@ class RunEnded:
     owner: str | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class StepRow:
     """One step of a run's plan, as planned."""
@@ -91,6 +102,7 @@ class StepRow:
     status: StepStatus = "waiting"
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class StepEnded:
     """How a step ended. `error` is one line, or None."""
@@ -101,6 +113,7 @@ class StepEnded:
     error: str | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class AttemptStarted:
     """One request about to go on the wire.
@@ -120,6 +133,10 @@ class AttemptStarted:
         queue_us: time the call waited at our own gates before it, microseconds.
         reserved_usd: amount held against budgets until the attempt ends; None where no price is known.
         tags: free labels, as of the run.
+        script: what its text is mostly written in (`router.tokens.SCRIPTS`); None: its size was not estimated.
+        estimated_input_tokens: size of its input by the text alone, tokens; None: it was not estimated.
+        expected_input_tokens: the same as its model's record corrects it, or as the caller gave it, tokens.
+        expected_output_low_tokens, expected_output_tokens, expected_output_high_tokens: the forecast of its answer.
     """
 
     attempt_id: str
@@ -138,8 +155,15 @@ class AttemptStarted:
     queue_us: int = 0
     reserved_usd: Decimal | None = None
     tags: Mapping[str, str] = field(default_factory=dict, hash=False)
+    script: str | None = None
+    estimated_input_tokens: int | None = None
+    expected_input_tokens: int | None = None
+    expected_output_low_tokens: int | None = None
+    expected_output_tokens: int | None = None
+    expected_output_high_tokens: int | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Amount:
     """An exact amount of money: `value` in units of `currency` (an ISO 4217 code)."""
@@ -148,6 +172,7 @@ class Amount:
     value: Decimal
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class AttemptEnded:
     """How an attempt ended: its one update.
@@ -196,6 +221,7 @@ class AttemptEnded:
     state_us: int | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A finished call's answer, kept so that a resumed run never pays for it again.

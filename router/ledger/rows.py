@@ -20,8 +20,9 @@ from pricing.prices import PriceSet, price_set_to_json
 from pricing.terms import NO_TERMS, terms_to_json
 from pricing.usage import BUCKETS
 from router.errors import LedgerError
-from router.ledger import budget_records, records, tool_records
+from router.ledger import budget_records, message_records, records, tool_records
 from router.ledger.call_rows import attempt_end_row, attempt_row, run_end_row, run_row
+from router.ledger.message_rows import cursor_row, message_row, value_row
 from router.ledger.row_values import (
     DAY_US,
     QUARTER_HOUR_US,
@@ -77,6 +78,9 @@ class Kind(IntEnum):
     OUTCOME = 18
     STEP_END = 19
     RUN_END = 20
+    MESSAGE = 21
+    CURSOR = 22
+    STATE = 23
 
 
 Record = (
@@ -95,6 +99,9 @@ Record = (
     | records.Import
     | records.ImportedAttempt
     | records.UsageBucket
+    | message_records.MessagePublished
+    | message_records.CursorMoved
+    | message_records.StateChanged
     | PriceSet
     | FxRate
 )
@@ -305,4 +312,7 @@ _MAKERS: Mapping[type, Callable[[Any], Iterable[Row]]] = {
     records.Outcome: lambda outcome: [(Kind.OUTCOME, _outcome(outcome))],
     records.StepEnded: lambda step: [(Kind.STEP_END, _step_end(step))],
     records.RunEnded: lambda run: [(Kind.RUN_END, run_end_row(run))],
+    message_records.MessagePublished: lambda message: [(Kind.MESSAGE, message_row(message))],
+    message_records.CursorMoved: lambda move: [(Kind.CURSOR, cursor_row(move))],
+    message_records.StateChanged: lambda change: [(Kind.STATE, value_row(change))],
 }

@@ -9,16 +9,20 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from pricing.money import join_amount
+from router.experience import Experience
 from router.ledger.database import database_errors, id_batches
 from router.ledger.readback import run_row, step_row
 from router.ledger.records import RunRow, StepRow
 from router.ledger.rows import is_id
 from router.ledger.tables import UNSETTLED, answers, attempts, plan_steps, run_requests, runs
+
+if TYPE_CHECKING:
+    from router.ledger.forecast_rows import ForecastAttempt, ForecastRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,39 @@ class RunReader:
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
+
+    def forecasts(self, start_us: int, end_us: int) -> tuple[tuple[ForecastAttempt, ...], tuple[ForecastRun, ...]]:
+        """Return what was forecast in a span, beside what became of it: attempts, and runs; see `forecast_rows`.
+
+        Args:
+            start_us: first instant, microseconds since 1970 UTC.
+            end_us: first instant that is not in it any more.
+
+        Raises:
+            LedgerError: the database cannot be read.
+        """
+        from router.ledger.forecast_rows import forecast_attempts, forecast_runs
+
+        with database_errors(self._engine, "read"), self._engine.connect() as connection:
+            return forecast_attempts(connection, start_us, end_us), forecast_runs(connection, start_us, end_us)
+
+    def experience(self, as_of_us: int, days: int) -> Experience:
+        """Return what the attempts and runs say that had ended before an instant.
+
+        Args:
+            as_of_us: the instant, microseconds since 1970 UTC.
+            days: how many days back, ≥ 1.
+
+        Raises:
+            LedgerError: the database cannot be read.
+        """
+        from router.learning import learn
+        from router.ledger.past_work import past_attempts, past_runs
+
+        with database_errors(self._engine, "read"), self._engine.connect() as connection:
+            ended = past_attempts(connection, as_of_us, days)
+            over = past_runs(connection, as_of_us, days)
+        return learn(ended, over, as_of_us)
 
     def newest(self, statuses: Sequence[str] = (), limit: int = 20) -> tuple[RunState, ...]:
         """Return the runs that started last, the newest first.

@@ -20,7 +20,9 @@ from router.ledger.budget_use import forget_all_use, use_budgets
 from router.ledger.bulk_insert import refuse_pruned
 from router.ledger.driver import Prepared, ensure_begun, prepare, run
 from router.ledger.marks import mark_rows
+from router.ledger.message_write import move_cursors, publish
 from router.ledger.rows import Kind, Row
+from router.ledger.state_write import change
 
 # Rows whose key stands for their whole content, or that a resumed run writes again: the first one stays.
 _KEPT = {
@@ -41,6 +43,8 @@ _KEPT = {
 _OF_OTHERS = frozenset({Kind.IMPORTED_ATTEMPT, Kind.USAGE_BUCKET})
 """What changes what a budget's count begins with."""
 _KEY_OF = {kind: itemgetter(*(column.name for column in table.primary_key)) for kind, table in _KEPT.items()}
+TRANSACTED = {Kind.MESSAGE: publish, Kind.CURSOR: move_cursors, Kind.STATE: change}
+"""What takes more than one statement a row."""
 _Insert = TypeVar("_Insert", bound=sa.Insert)
 _INSERTED = {Kind.RUN: tables.runs, Kind.ATTEMPT: tables.attempts, Kind.TOOL_CALL: tables.tool_calls}
 _UPDATED = {
@@ -102,6 +106,8 @@ def is_plain(rows: Iterable[Row]) -> bool:
 
 
 def _execute_kind(connection: sa.Connection, kind: Kind, rows: list[dict[str, Any]]) -> int:
+    if kind in TRANSACTED:
+        return TRANSACTED[kind](connection, rows)
     prepared = _prepared(kind, connection.dialect, rows[0])
     if kind in _KEPT and len(rows) > 1:
         rows = sorted(rows, key=_KEY_OF[kind])

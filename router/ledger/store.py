@@ -19,8 +19,10 @@ from router.ledger.records import Answer, AttemptRow, RunStarted
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
+    from router.ledger.bell import Bell
     from router.ledger.budget_records import BudgetRow, BudgetScope, CaseRow
     from router.ledger.leases import CancelKind, ClaimResult
+    from router.ledger.message_read import MessageReader
     from router.ledger.prune import Pruned
     from router.ledger.reader import Reader
     from router.ledger.rows import Record
@@ -47,6 +49,7 @@ class Ledger:
         self._writer = Writer(for_writing(engine))
         self._reader = Reader(engine)
         self._name = shown(engine.url)
+        self._bell: Bell | None = None
         self._price_sets: set[str] = set()  # ids known to be on record: they are immutable, so once is enough
 
     def __repr__(self) -> str:
@@ -69,6 +72,22 @@ class Ledger:
 
         return RunReader(self._engine)
 
+    @cached_property
+    def messages(self) -> MessageReader:
+        """What is read of messages and state between agents; its calls block, as those of `reader` do."""
+        from router.ledger.message_read import MessageReader
+
+        return MessageReader(self._engine)
+
+    @property
+    def bell(self) -> Bell:
+        """Wakes those who wait for messages."""
+        if self._bell is None:
+            from router.ledger.bell import Bell
+
+            self._bell = Bell(self._engine)
+        return self._bell
+
     async def write(self, *records: Record) -> None:
         """Write records in one transaction; return after its COMMIT.
 
@@ -87,6 +106,8 @@ class Ledger:
 
         new = [each for each in records if not (isinstance(each, PriceSet) and each.id in self._price_sets)]
         await self._writer.submit_async(rows_of(new))
+        if self._bell is not None:
+            self._bell.ring_for(new)
         self._price_sets.update(each.id for each in new if isinstance(each, PriceSet))
 
     def write_now(self, *records: Record) -> int:
@@ -326,6 +347,8 @@ class Ledger:
     def close(self) -> None:
         """Write what is queued and close the database; a second call does nothing. An exit without it does the same."""
         self._writer.close()
+        if self._bell is not None:
+            self._bell.close()
         self._engine.dispose()
 
     async def aclose(self) -> None:

@@ -3,7 +3,9 @@
     runs ── plan_steps, tool_calls, run_requests, outcomes
       └───── attempts ── price_sets ── price_rows        answers   fx_rates   imports
                 ├─────── attempt_terms ── terms
-                └─────── tag_sets      usage_buckets   budgets   budget_use   cases         (and `rollup_tables`)
+                └─────── tag_sets      usage_buckets   budgets   budget_use   cases
+
+Those of `rollup_tables` and `message_tables` are beside them.
 
 Invariant: nothing here that PostgreSQL cannot do. Amounts of money are two integers (`x_micro`: whole millionths of the
 currency's unit; `x_pico`: the rest, 0 to 999,999 of 1e-12), so that a SUM overflows on no database. What reports group
@@ -18,11 +20,17 @@ from typing import get_args
 import sqlalchemy as sa
 
 from pricing.usage import BUCKETS
-from router.ledger import budget_records, records, rollup_tables, tool_records
+from router.ledger import budget_records, message_tables, records, rollup_tables, tool_records
 from router.ledger.columns import count_column, currency_with, id_column, metadata, money_columns, one_of, text_column
 from router.task import Role
 
-__all__ = ["metadata", "rollup_tables"]  # one metadata has all tables, those of `rollup_tables` too
+EXPECTED_COST = ("expected_low_usd_nano", "expected_usd_nano", "expected_high_usd_nano")
+EXPECTED_TOKENS = (
+    *("estimated_input_tokens", "expected_input_tokens"),
+    *("expected_output_low_tokens", "expected_output_tokens", "expected_output_high_tokens"),
+)
+
+__all__ = ["message_tables", "metadata", "rollup_tables"]  # one metadata has all tables, those of the two modules too
 
 runs = sa.Table(
     "runs",
@@ -44,6 +52,10 @@ runs = sa.Table(
     text_column("owner"),
     count_column("lease_until_us"),
     count_column("cancel_us"),
+    # What it was expected to cost, in 1e-9 USD: a forecast has no more digits than that. NULL: no price, or not noted.
+    *(count_column(name) for name in EXPECTED_COST),
+    # As of when the record was that it decided with (`router.experience`); NULL: with none.
+    count_column("experience_us"),
     one_of("status", get_args(records.RunStatus)),
     sa.CheckConstraint("(status = 'running') = (ended_us IS NULL)", name="ended"),
     sa.Index(None, "started_us"),
@@ -168,6 +180,9 @@ attempts = sa.Table(
     # Digests of what the attempt is grouped by (`router.ledger.digests`); NULL: written before there were any.
     count_column("start_digest"),
     count_column("end_digest"),
+    # What was expected of it before it was sent; NULL: not noted, or not ours.
+    text_column("script"),
+    *(count_column(name) for name in EXPECTED_TOKENS),
     currency_with("cost"),
     currency_with("settled"),
     one_of("status", get_args(records.AttemptStatus)),

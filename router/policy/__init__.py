@@ -13,11 +13,13 @@ from pricing import Catalog, FxTable, Usage
 from router.forecast import OutputForecast
 from router.policy.by_class import VERSION as BY_CLASS_VERSION
 from router.policy.by_class import rule_for
+from router.policy.by_plan import as_by_class
 from router.policy.choose import Need, choose
 from router.policy.market import Market, NoCandidate
 from router.policy.need import class_of, need_of
 from router.result import Decision, Offer
 from router.settings import ConfigurationSettings, EndpointSettings, FixedSettings
+from router.settings_plan import ByPlanSettings
 from router.task import Role
 
 FIXED_VERSION = "fixed/1"
@@ -41,7 +43,7 @@ def fixed_model(configuration: FixedSettings, role: str | None) -> str:
 
 
 def decide(market: Market, need: Need, name: str, configuration: ConfigurationSettings) -> Decision:
-    """Return the decision of a named configuration for one call.
+    """Return the decision of a named configuration for one call; `by_plan` chooses for it as `by_class` does.
 
     Args:
         market: what is on offer.
@@ -57,6 +59,8 @@ def decide(market: Market, need: Need, name: str, configuration: ConfigurationSe
     if isinstance(configuration, FixedSettings):
         models = [market.model(fixed_model(configuration, need.role))]
         return choose(market, need, models, configuration=name, policy_version=FIXED_VERSION)
+    if isinstance(configuration, ByPlanSettings):
+        configuration = as_by_class(configuration)
     rule = rule_for(configuration, need.task_class)
     floor = need.quality_floor if need.quality_floor is not None else rule.quality_floor
     models = [market.model(model) for model in rule.candidates]

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pricing import ModelInfo
+from pricing.quick import quick
 from router import quality
 from router.errors import NoEndpoint
-from router.forecast import OutputForecast
+from router.experience import NO_EXPERIENCE, Experience
+from router.forecast import OutputForecast, forecast_output
 from router.policy.market import Market, NoCandidate
 from router.policy.quotation import Quotation
 from router.result import Candidate, Decision
@@ -23,6 +25,7 @@ from router.task import Role
 ClassSource = Literal["given", "classified", "default"]
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Need:
     """What one call has to be given.
@@ -36,6 +39,11 @@ class Need:
         capabilities: what the model must be able to do ("tools", "json").
         quality_floor: least quality lower bound, 0 to 1, or None.
         latency_objective_s: longest acceptable median latency, seconds, or None.
+        script: what its text is mostly written in; None: the size of the input is given, and not corrected.
+        max_output_tokens: cap on its answer, thinking not included, tokens, or None.
+        thinking: thinking that is asked for, which `output` has in it; None: none is.
+        answers: how many answers the one holds.
+        is_output_given: whether `output` is the caller's own, and not corrected by a model's record.
     """
 
     role: Role
@@ -46,6 +54,11 @@ class Need:
     capabilities: frozenset[str] = frozenset()
     quality_floor: float | None = None
     latency_objective_s: float | None = None
+    script: str | None = None
+    max_output_tokens: int | None = None
+    thinking: OutputForecast | None = None
+    answers: int = 1
+    is_output_given: bool = False
 
 
 def choose(market: Market, need: Need, models: Iterable[str], *, configuration: str, policy_version: str) -> Decision:
@@ -71,7 +84,25 @@ def choose(market: Market, need: Need, models: Iterable[str], *, configuration: 
 
 
 def _chosen(market: Market, configuration: str, policy_version: str, need: Need, models: tuple[str, ...]) -> Decision:
-    weighed = [_weigh(market, need, quotation) for model in models for quotation in market.quotations(model)]
+    weighed = [weigh(market, need, quotation) for model in models for quotation in market.quotations(model)]
+    return chosen_of(market, need, weighed, configuration, policy_version)
+
+
+def chosen_of(
+    market: Market, need: Need, weighed: Iterable[Candidate], configuration: str, policy_version: str
+) -> Decision:
+    """Return the decision for the cheapest of the candidates that fit; those that cost the same stand in their order.
+
+    Args:
+        market: what they were weighed on.
+        need: what the call has to be given.
+        weighed: what `weigh` says of each.
+        configuration: name to put into the decision.
+        policy_version: rule to put into the decision.
+
+    Raises:
+        NoCandidate, NoEndpoint: none fits; the message lists why each lost.
+    """
     ranked = sorted(weighed, key=_rank)
     chosen = ranked[0]
     if chosen.lost is not None:
@@ -113,17 +144,61 @@ def _unpriced(market: Market, candidate: Candidate) -> str:
     return f"a price it needs is not on the list {candidate.price_list}, so it cannot be compared"
 
 
-def _weigh(market: Market, need: Need, quotation: Quotation) -> Candidate:
-    offer, output = quotation.offer, need.output
-    share, bound = quality.shown(offer.model, need.task_class)
+class Size(NamedTuple):
+    """How large a call to one model is expected to be; `input_ends` are the ends of its input, or None: not known."""
+
+    input_tokens: int
+    output: OutputForecast
+    input_ends: tuple[int, int] | None = None
+
+
+def expected_size(experience: Experience, need: Need, model: str) -> Size:
+    """Return how large a call to a model is expected to be: as the need says, corrected by what is on record.
+
+    Args:
+        experience: what is on record.
+        need: what the call has to be given.
+        model: our model id.
+    """
+    if experience is NO_EXPERIENCE:
+        return Size(need.input_tokens, need.output)
+    input_tokens, output, ends = need.input_tokens, need.output, None
+    if (ratio := experience.input_ratio(model, need.script)) is not None:
+        ends = input_tokens * ratio.low_milli // 1000, input_tokens * ratio.high_milli // 1000
+        input_tokens = max(1, input_tokens * ratio.expected_milli // 1000)
+    learnt = None if need.is_output_given else experience.lengths(model, need.task_class)
+    if learnt is not None:
+        most, thinking, answers = need.max_output_tokens, need.thinking, need.answers
+        output = forecast_output(need.task_class, input_tokens, most, learnt, thinking=thinking, answers=answers)
+    return Size(input_tokens, output, ends)
+
+
+def weigh(
+    market: Market, need: Need, quotation: Quotation, own_quality: tuple[float, float] | None = None
+) -> Candidate:
+    """Return an offer with its numbers for one request; `lost` is the first hard requirement that it breaks.
+
+    Args:
+        market: what is on offer.
+        need: what the call has to be given.
+        quotation: the offer.
+        own_quality: share and lower bound of the user's own figure, 0 to 1; None: the published one.
+    """
+    offer = quotation.offer
+    size = expected_size(market.experience, need, offer.model)
+    output = size.output
+    share, bound = own_quality or quality.shown(offer.model, need.task_class)
     candidate = Candidate(
         offer=offer,
-        input_tokens=need.input_tokens,
+        input_tokens=size.input_tokens,
         output_tokens=(output.low_tokens, output.expected_tokens, output.high_tokens),
-        cost=quotation.expected_cost(need.input_tokens, output),
+        cost=quotation.expected_cost(size.input_tokens, output, size.input_ends),
         quality_share=share,
         quality_bound=bound,
-        latency_s=market.latency_s.get(offer.model),
+        latency_s=market.median_latency_s(offer.model, need.task_class),
+        script=need.script,
+        estimated_input_tokens=need.input_tokens,
+        prior_high_tokens=need.output.high_tokens,
     )
     lost = _unfit(market, need, candidate, quotation.info)
     warning = _warning(market, need, candidate, quotation)
@@ -138,7 +213,7 @@ def _unfit(market: Market, need: Need, candidate: Candidate, info: ModelInfo | N
         missing = sorted(need.capabilities - set(info.capabilities))
         if missing:
             return f"cannot do {', '.join(missing)}"
-        window, needed = info.context_window_tokens, need.input_tokens + need.output.expected_tokens
+        window, needed = info.context_window_tokens, candidate.input_tokens + candidate.output_tokens[1]
         if window is not None and needed > window:
             return f"context of {window:,} tokens is less than the {needed:,} needed"
     if need.quality_floor is not None:

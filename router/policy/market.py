@@ -17,6 +17,7 @@ from pricing.plain_cost import PlainTariff, plain_tariff
 from pricing.rates import rates_of
 from pricing.terms import NO_TERMS
 from router.errors import RouterError, unknown_name
+from router.experience import NO_EXPERIENCE, Experience
 from router.policy.memo import Memo
 from router.policy.quotation import Quotation, quoted
 from router.result import Decision, Offer
@@ -55,7 +56,8 @@ class Market:
         fx: exchange rates.
         at: the instant of the decision, aware UTC.
         aliases: the user's other names of models.
-        latency_s: median latency on record by model, seconds.
+        latency_s: median latency by model, seconds, as the user states it.
+        experience: what the user's own record says of the models.
     """
 
     catalog: Catalog
@@ -64,6 +66,7 @@ class Market:
     at: datetime
     aliases: Mapping[str, str] = field(default_factory=dict)
     latency_s: Mapping[str, float] = field(default_factory=dict)
+    experience: Experience = NO_EXPERIENCE
     memos: Memos = field(init=False, repr=False, compare=False, default_factory=Memos)
 
     def moved_to(self, at: datetime) -> Market:
@@ -96,6 +99,19 @@ class Market:
             known = {*self.aliases, *(model for each in self.catalog.lists for model in self.catalog.models(each))}
             raise unknown_name("model", name, known) from None
 
+    def median_latency_s(self, model: str, task_class: str) -> float | None:
+        """Return the median latency of a model at a class, seconds: as stated, else as on record, else None.
+
+        Args:
+            model: our model id.
+            task_class: the class.
+        """
+        stated = self.latency_s.get(model)
+        if stated is not None or self.experience is NO_EXPERIENCE:
+            return stated
+        found = self.experience.latency(model, task_class)
+        return None if found is None else found.median_s
+
     def offers(self, model: str) -> tuple[Offer, ...]:
         """Return every offer of the model; see `quotations`."""
         return tuple(each.offer for each in self.quotations(model))
@@ -110,8 +126,11 @@ class Market:
 
     def quotation(self, offer: Offer) -> Quotation:
         """Return the quotation of one offer, whether the market still makes it or not."""
-        known = (each for each in self.quotations(offer.model) if each.offer is offer or each.offer == offer)
-        return next(known, None) or self._quote(offer)
+        known = self.quotations(offer.model)
+        for each in known:
+            if each.offer is offer:
+                return each
+        return next((each for each in known if each.offer == offer), None) or self._quote(offer)
 
     def _shelf(self, model: str) -> Shelf:
         kept = self.memos.shelves

@@ -12,7 +12,7 @@ from router.errors import unknown_name
 from router.forecast import OutputForecast, forecast_output
 from router.policy.choose import ClassSource, Need
 from router.task import Role, Task
-from router.tokens import estimate_message_tokens
+from router.tokens import estimate_message_tokens, message_script
 
 DEFAULT_CLASS = "chat"
 
@@ -47,13 +47,26 @@ def need_of(task: Task, role: Role = "single", default_class: str = DEFAULT_CLAS
         WrongUsage: a class was given that does not exist.
     """
     task_class, source = class_of(task, default_class)
-    input_tokens = task.expected_input_tokens
+    input_tokens, script = task.expected_input_tokens, None
     if input_tokens is None:
         messages = task.messages if task.shared is None else with_shared(task.messages, task.shared)
-        input_tokens = estimate_message_tokens(messages, task.tools)
-    output = forecast_output(task_class, input_tokens, task.max_output_tokens)
-    if task.expected_output_tokens is not None:
-        expected = task.expected_output_tokens
+        input_tokens, script = estimate_message_tokens(messages, task.tools), message_script(messages)
+    expected = task.expected_output_tokens
+    if expected is None:
+        output = forecast_output(task_class, input_tokens, task.max_output_tokens)
+    else:
         output = OutputForecast(expected, expected, expected, "given")
     able = frozenset(["tools"] * bool(task.tools) + ["json"] * task.json_output)
-    return Need(role, task_class, source, input_tokens, output, able, task.quality_floor, task.latency_objective_s)
+    return Need(
+        role,
+        task_class,
+        source,
+        input_tokens,
+        output,
+        able,
+        task.quality_floor,
+        task.latency_objective_s,
+        script=script,
+        max_output_tokens=task.max_output_tokens,
+        is_output_given=expected is not None,
+    )

@@ -16,6 +16,7 @@ from pricing.money import EXACT, round_amount
 from pricing.plain_cost import PlainTariff
 from router.forecast import OutputForecast
 from router.result import Interval, Offer
+from router.spread import in_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +58,31 @@ class Quotation:
             return settled
         return None if self.usd_rate is None else round_amount(EXACT.multiply(settled, self.usd_rate))
 
-    def expected_cost(self, input_tokens: int, output: OutputForecast) -> Interval | None:
+    def expected_cost(
+        self, input_tokens: int, output: OutputForecast, input_ends: tuple[int, int] | None = None
+    ) -> Interval | None:
         """Return the expected cost of one call, or None where a price or rate is not known.
 
         Args:
             input_tokens: expected input, tokens.
             output: expected output, tokens, with its 10 % and 90 % points.
+            input_ends: the 10 % and 90 % points of the input, tokens, independent of the output; None: it is taken to
+                be what is expected.
         """
         low = self.cost_usd(input_tokens, output.low_tokens)
         expected = self.cost_usd(input_tokens, output.expected_tokens)
         high = self.cost_usd(input_tokens, output.high_tokens)
         if low is None or expected is None or high is None:
             return None
-        return Interval(low, expected, high)
+        cost = Interval(low, expected, high)
+        return cost if input_ends is None else self._with_ends(cost, input_ends, output.expected_tokens)
+
+    def _with_ends(self, cost: Interval, input_ends: tuple[int, int], output_tokens: int) -> Interval:
+        """Return an interval with the uncertainty of the input in it, too."""
+        short, long = (self.cost_usd(tokens, output_tokens) for tokens in input_ends)
+        if short is None or long is None:
+            return cost
+        return in_all((cost, Interval(short - cost.expected_usd, Decimal(0), long - cost.expected_usd)))
 
 
 Rate = Callable[[str], Decimal | None]

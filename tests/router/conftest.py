@@ -18,6 +18,7 @@ from router.endpoints.sandbox import LogEntry, Sandbox, SandboxThread
 from router.ledger import Ledger, open_ledger
 from router.presets import BUILT_IN_CONFIGURATIONS
 from router.settings import Settings
+from tests.new_ledger import new_ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def bench(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
 
         def make(faults: Any = None, **more: Any) -> Bench:
             server = stack.enter_context(SandboxThread(Sandbox(faults=faults)))
-            database = f"sqlite:///{tmp_path / 'ledger.db'}"
+            database = new_ledger(tmp_path / "ledger.db")
             settings = settings_for(server.base_url, database, **more)
             return Bench(Router(settings, environ={}), server, database)
 

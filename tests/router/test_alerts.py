@@ -25,6 +25,7 @@ from router.ledger.budget_records import BudgetRow
 from router.ledger.records import Amount
 from router.settings import Settings
 from router.settings_health import AlertSettings
+from tests.new_ledger import new_ledger
 
 SECRET = "T0P/hook-4711-secret"
 AT = datetime(2026, 11, 3, 9, 30, 1, 250_000, UTC)
@@ -173,7 +174,7 @@ def settings_for(office: str, relay: str, folder: Path, **more: Any) -> Settings
     endpoint = {"price_list": "openai"}
     return Settings.model_validate(
         {
-            "database": {"url": f"sqlite:///{folder / 'ledger.db'}"},
+            "database": {"url": new_ledger(folder / "ledger.db")},
             "endpoints": {
                 "office": {**endpoint, "base_url": office, "fallback": "relay"},
                 "relay": {**endpoint, "base_url": relay},

@@ -19,16 +19,24 @@ from router.cli.commands import PLACES, load_command
 from router.cli.page_options import PageFormat
 from router.endpoints.sandbox import Fault
 from router.ledger import open_ledger
+from tests.new_ledger import new_ledger
 
 GOLDEN = Path(__file__).parent / "golden"
 COMMANDS = (
     (),
     ("run",),
+    ("plan",),
     ("runs",),
     ("runs", "list"),
     ("runs", "show"),
     ("runs", "resume"),
     ("runs", "cancel"),
+    ("topics",),
+    ("topics", "list"),
+    ("topics", "show"),
+    ("topics", "prune"),
+    ("state",),
+    ("state", "show"),
     ("tools",),
     ("tools", "list"),
     ("tools", "approve"),
@@ -54,6 +62,8 @@ COMMANDS = (
     ("budget", "remove"),
     ("reconcile",),
     ("backtest",),
+    ("forecast",),
+    ("forecast", "check"),
     ("export",),
     ("export", "focus"),
     ("export", "calls"),
@@ -97,7 +107,7 @@ def router(
 ) -> Callable[..., tuple[int, str, str]]:
     """Return a function that runs the command line in an empty folder: exit code, stdout, stderr."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ROUTER_DATABASE_URL", f"sqlite:///{tmp_path / 'ledger.db'}")
+    monkeypatch.setenv("ROUTER_DATABASE_URL", new_ledger(tmp_path / "ledger.db"))
 
     return command_line
 
@@ -295,6 +305,7 @@ def test_a_database_newer_than_the_program_is_left_alone(
 @pytest.mark.usefixtures("router")
 def test_a_full_disk_is_one_line(served: Callable[..., Any], tmp_path: Path) -> None:
     served()
+    (tmp_path / "ledger.db").unlink()  # so that its tables are what does not fit
     import resource
 
     def limit() -> None:

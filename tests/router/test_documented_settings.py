@@ -19,13 +19,14 @@ from router.settings_tools import ToolServerSettings
 DOCS = Path(__file__).parents[2] / "docs"
 TABLES: dict[str, Section] = {
     **{
-        name: getattr(Settings(), name) for name in ("swarm", "tools", "budgets", "context", "gates", "health", "judge")
+        name: getattr(Settings(), name)
+        for name in ("swarm", "tools", "budgets", "context", "gates", "health", "judge", "forecast")
     },
     "tools.servers.NAME": ToolServerSettings.model_validate({"command": "x"}),
     "endpoints.X": EndpointSettings(base_url="http://x"),
     "alerts": AlertSettings(kind="webhook", url_env="X"),
 }
-BLOCKS = [("budgets.md", "budgets"), ("context.md", "context"), ("context.md", "judge")]
+BLOCKS = [("budgets.md", "budgets"), ("context.md", "context"), ("context.md", "judge"), ("forecasts.md", "forecast")]
 
 
 def rows(document: str, heading: str) -> Iterator[tuple[str, str]]:
@@ -55,7 +56,7 @@ def is_said(default: str, value: Any) -> bool:
 @pytest.mark.parametrize(
     ("document", "heading", "table", "count"),
     [
-        ("running.md", "`[swarm]`", "swarm", 8),
+        ("running.md", "`[swarm]`", "swarm", 9),
         ("tools.md", "key of `[tools.servers.NAME]`", "tools.servers.NAME", 8),
         ("tools.md", "key of `[tools]`", "tools", 4),
     ],

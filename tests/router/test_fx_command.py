@@ -15,6 +15,7 @@ import pytest
 from pricing import Terms, Usage, load_catalog
 from router.ledger import new_id, open_ledger
 from router.ledger.records import AttemptStarted, RunStarted
+from tests.new_ledger import new_ledger
 from tests.reports.scenes import Scene, write
 
 Call = Callable[..., tuple[int, str, str]]
@@ -22,9 +23,9 @@ Call = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Stand in an empty folder with a ledger that is not there yet; return its URL."""
+    """Stand in an empty folder with an empty ledger; return its URL."""
     monkeypatch.chdir(tmp_path)
-    found = f"sqlite:///{tmp_path / 'ledger.db'}"
+    found = new_ledger(tmp_path / "ledger.db")
     monkeypatch.setenv("ROUTER_DATABASE_URL", found)
     return found
 

@@ -588,3 +588,17 @@ def test_law_a_window_counts_what_is_younger_than_it(waits: list[float]) -> None
         seen.append(now)
         (counted,) = window.totals(now)
         assert sum(each > now - 55 for each in seen) <= counted <= sum(each > now - 60 for each in seen)
+
+
+async def test_a_free_place_is_taken_at_once_but_never_before_one_who_waits() -> None:
+    gate = Gate(1)
+    place = gate.enter_now()
+    assert place is not None
+    assert gate.enter_now() is None  # there is one, and it is taken
+    waiting = asyncio.create_task(gate.enter())
+    await asyncio.sleep(0)
+    gate.leave(place)
+    assert gate.enter_now() is None  # whoever waited has it
+    gate.leave(await waiting)
+    assert gate.enter_now() is not None
+    assert gate.state.in_flight == 1

@@ -24,6 +24,7 @@ from router.ledger.records import AttemptRow
 from router.settings import Settings
 from router.settings_file import load_settings
 from router.settings_health import HealthSettings
+from tests.new_ledger import new_ledger
 
 SETTINGS = HealthSettings()
 
@@ -174,7 +175,7 @@ class Pair:
     def __init__(self, stack: ExitStack, folder: Path, **more: Any) -> None:
         self.office = stack.enter_context(SandboxThread(Sandbox()))
         self.relay = stack.enter_context(SandboxThread(Sandbox()))
-        self.database = f"sqlite:///{folder / 'ledger.db'}"
+        self.database = new_ledger(folder / "ledger.db")
         office = {"base_url": self.office.base_url, "price_list": "openai", "fallback": "relay"}
         relay = {"base_url": self.relay.base_url, "price_list": "openai", "models": {"gpt-4o-mini": "gpt-4o-mini"}}
         self.settings = Settings.model_validate(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pricing import load_catalog
+from tests.new_ledger import new_ledger
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -22,7 +23,7 @@ def router(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command_line: Call) 
     (tmp_path / "router.toml").write_text('price_files = ["prices/"]\n[aliases]\ncheap = "gpt-4.1-nano"\n', "utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ROUTER_CONFIG", raising=False)
-    monkeypatch.setenv("ROUTER_DATABASE_URL", f"sqlite:///{tmp_path / 'ledger.db'}")
+    monkeypatch.setenv("ROUTER_DATABASE_URL", new_ledger(tmp_path / "ledger.db"))
 
     return command_line
 

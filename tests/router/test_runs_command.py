@@ -1,4 +1,4 @@
-"""`router run --steps` and `router runs`: answers on stdout, reasons and how to go on in stderr, runs on record."""
+"""`router run --plan FILE` and `router runs`: answers on stdout, reasons and how to go on in stderr, runs on record."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from typing import Any
 import pytest
 
 from reports.render import render
+from router import Plan, TaskStep
+from router.cli.plan_file import read_plan
 from router.cli.run_progress import ProgressLine, words_of
 from router.cli.runs_page import list_page, run_page
 from router.endpoints.sandbox import Fault
@@ -33,6 +35,10 @@ STEPS = [
     {"id": "a", "prompt": "describe rivers"},
     {"id": "b", "prompt": "describe boom"},
     {"id": "c", "prompt": "compare", "depends_on": ["b"]},
+]
+SHORT: list[dict[str, Any]] = [
+    {"id": "a", "task_class": "write", "prompt": "x", "quality_weight": 2, "expected_output_tokens": 60},
+    {"id": "b", "prompt": "y", "depends_on": ["a"], "sees_task": True},
 ]
 Router = Callable[..., tuple[int, str, str]]
 
@@ -74,7 +80,7 @@ def test_steps_from_a_file_print_each_answer_and_say_what_failed(
 ) -> None:
     served({"*": Fault(match="boom", status=400)})
     (tmp_path / "steps.jsonl").write_text("\n".join(map(json.dumps, STEPS)) + "\n\n")
-    code, out, err = router("run", "--steps", "steps.jsonl", "--no-merge")
+    code, out, err = router("run", "--plan", "steps.jsonl", "--no-merge")
 
     assert code == 0
     assert out.startswith("[a]\n")
@@ -91,7 +97,7 @@ def test_a_list_of_steps_is_merged_and_json_has_each(
 ) -> None:
     made = served()
     (tmp_path / "steps.json").write_text(json.dumps(STEPS, indent=1))
-    code, out, err = router("run", "Build it.", "--steps", "steps.json", "--format", "json")
+    code, out, err = router("run", "Build it.", "--plan", "steps.json", "--format", "json")
 
     result = json.loads(out)
     assert (code, err) == (0, "")
@@ -107,7 +113,7 @@ def test_a_list_of_steps_is_merged_and_json_has_each(
 def test_quiet_says_nothing_on_stderr(served: Callable[..., Any], router: Router, tmp_path: Path) -> None:
     served()
     (tmp_path / "steps.json").write_text(json.dumps(STEPS))
-    code, out, err = router("run", "--steps", "steps.json", "--quiet")
+    code, out, err = router("run", "--plan", "steps.json", "--quiet")
 
     assert (code, err) == (0, "")
     assert out
@@ -118,8 +124,8 @@ def test_quiet_says_nothing_but_the_error_of_a_run_that_failed(
 ) -> None:
     served({"*": [Fault(match="rivers"), Fault(status=400)]})
     (tmp_path / "steps.json").write_text(json.dumps([{"id": "a", "prompt": "describe boom"}]))
-    loud = router("run", "--steps", "steps.json")
-    code, out, err = router("run", "--steps", "steps.json", "--quiet")
+    loud = router("run", "--plan", "steps.json")
+    code, out, err = router("run", "--plan", "steps.json", "--quiet")
 
     assert "Receipt of run" in loud[2]
     assert (code, out) == (1, "")
@@ -131,14 +137,33 @@ def test_quiet_says_nothing_but_the_error_of_a_run_that_failed(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "error: --steps: 'steps.json' holds no step"),
-        ("[1", "error: --steps: no JSON list: "),
-        ('{"id": "a", "prompt": "x"}\n{"id": "b",', "error: --steps: line 2: no JSON: "),
-        ('{"id": "a"}', "error: --steps: line 1: prompt: Field required"),
-        ('[{"id": "a", "prompt": "x"}, {"id": "b", "prompt": "y", "need": []}]', "error: --steps: step 2: need: Extra"),
+        ("", "error: --plan: 'steps.json' holds no step"),
+        ("[1", "error: --plan: no JSON: "),
+        ('{"id": "a", "prompt": "x"}\n{"id": "b",', "error: --plan: line 2: no JSON: "),
+        ('{"id": "a"}', "error: --plan: line 1: prompt: Field required"),
+        ('[{"id": "a", "prompt": "x"}, {"id": "b", "prompt": "y", "need": []}]', "error: --plan: step 2: need: Extra"),
         ('[{"id": "a", "prompt": "x", "depends_on": ["b"]}]', "error: steps: step 'a' depends on 'b', which does not"),
-        (r'{"id": "a\u001b[31m", "prompt": "x"}', "error: --steps: line 1: id: Value error, control characters"),
-        ('{"id": "a", "prompt": "x", "extra": {"model": "b"}}', "error: --steps: line 1: extra: Value error, model is"),
+        (r'{"id": "a\u001b[31m", "prompt": "x"}', "error: --plan: line 1: id: Value error, control characters"),
+        ('{"id": "a", "prompt": "x", "extra": {"model": "b"}}', "error: --plan: line 1: extra: Value error, model is"),
+        ("[7]", "error: --plan: step 1: it: Input should be a valid dictionary"),
+        ('{"steps": [', "error: --plan: line 1: no JSON: "),
+        ('{\n"steps": [\n{"id" "a"}]}', "error: --plan: no JSON: Expecting ':' delimiter: line 3"),
+        ('{"steps": []}', "error: --plan: 'steps.json' holds no step"),
+        ('{"steps": {}}', "error: --plan: steps is '{}'; a list is allowed"),
+        ('{"steps": [], "task": 7}', "error: --plan: task is '7'; a text is allowed"),
+        ('{"steps": [], "budget": 7}', "error: --plan: key: 'budget' does not exist; did you mean budget_usd"),
+        (f'{{"steps": {json.dumps(STEPS)}, "budget_usd": "lots"}}', "error: task: budget_usd is 'lots'"),
+        ('{"steps": [{"id": "a"}]}', "error: --plan: step 1: prompt: Field required"),
+        ('{"tasks": [{"id": "a", "class": 7, "prompt": "x"}], "n_tasks": 1}', "error: --plan: task 1: task_class: "),
+        (f'{{"tasks": {json.dumps(STEPS)}, "n_tasks": 4}}', "error: --plan: n_tasks is 4, but there are 3 tasks"),
+        (f'{{"tasks": {json.dumps(STEPS)}}}', "error: --plan: n_tasks is None, but there are 3 tasks"),
+        ('[{"id": "a", "prompt": "x", "class": "cod"}]', "error: steps: step 'a': class: 'cod' does not exist"),
+        ('[{"id": "a", "prompt": "x", "depends_on": ["a"]}]', "error: steps: the steps a → a wait for each other"),
+        ('[{"id": "a", "prompt": "x"}, {"id": "a", "prompt": "x"}]', "error: steps: step id 'a' is used twice"),
+        (
+            json.dumps([{"id": str(n), "prompt": "x"} for n in range(10_000)]),
+            "error: steps: it has 10000 steps; 1 to 1000",
+        ),
     ],
 )
 def test_steps_that_are_wrong_are_one_line_and_a_hint(
@@ -146,11 +171,62 @@ def test_steps_that_are_wrong_are_one_line_and_a_hint(
 ) -> None:
     made = served()
     (tmp_path / "steps.json").write_text(text)
-    code, out, err = router("run", "--steps", "steps.json")
+    code, out, err = router("run", "--plan", "steps.json")
 
     assert (code, out) == (2, "")
     assert err.startswith(message)
     assert "Traceback" not in err
+    assert made.requests == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps(SHORT),
+        "\n".join(map(json.dumps, SHORT)),
+        json.dumps({"steps": [{**SHORT[0], "assignment": {"model": "m"}}, SHORT[1]], "assignment": {"total_usd": "1"}}),
+        json.dumps({"task": "Write it.", "merge": True, "steps": SHORT}, indent=1),
+        json.dumps(
+            {
+                "tasks": [{"id": "a", "class": "write", "prompt": "x", "weight": 2, "output_tokens": 60}, SHORT[1]],
+                "n_tasks": 2,
+            }
+        ),
+    ],
+    ids=["list", "lines", "object", "object over lines", "an orchestrator's"],
+)
+def test_each_form_of_a_plan_s_file_is_the_same_plan(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(text)
+
+    steps = read_plan(path).options["steps"]
+    assert steps == tuple(TaskStep.model_validate(step) for step in SHORT)
+
+
+def test_a_plan_s_file_says_what_is_asked_for_and_the_command_line_goes_before_it(
+    served: Callable[..., Any], router: Router, tmp_path: Path
+) -> None:
+    made = served()
+    plan = {"merge": False, "configuration": "all-gpt-4.1", "budget_usd": 0.5, **Plan.chain("search").written()}
+    (tmp_path / "plan.json").write_text(json.dumps({"task": "Which one?", **plan}))
+    alone = json.loads(router("run", "--plan", "plan.json", "--format", "json", "--run-key", "a")[1])
+    said = ("--configuration", "hybrid", "--merge", "--format", "json")
+    over = json.loads(router("run", "That one?", "--plan", "plan.json", *said)[1])
+
+    assert (alone["text"], alone["steps"][0]["text"]) == (alone["steps"][0]["text"], alone["text"])
+    assert over["text"].startswith("All 1 results taken together")
+    assert [request.model for request in made.requests] == ["gpt-4.1", "deepseek-v3.2", "kimi-k2"]
+    with made.ledger() as ledger:
+        document = json.loads(ledger.run_reader.request(alone["run_id"]))
+    assert (document["messages"][0]["content"], document["budget_usd"]) == ("Which one?", "0.5")
+
+
+def test_a_plan_that_is_neither_a_word_nor_a_file_is_one_line(served: Callable[..., Any], router: Router) -> None:
+    made = served()
+    code, out, err = router("run", "x", "--plan", "sometimes")
+
+    assert (code, out) == (2, "")
+    assert err.startswith("error: --plan: 'sometimes' is no file that is there, nor auto, always or never\nhint: ")
     assert made.requests == ()
 
 
@@ -162,7 +238,7 @@ def test_a_step_is_a_line_whatever_separators_its_text_has(
     (tmp_path / "steps.json").write_text(
         '{"id": "a", "prompt": "x\u2028y\u2029z\u0085w"}\n{"id": "b", "prompt": "x"}\n'
     )
-    code, out, _ = router("run", "--steps", "steps.json", "--no-merge")
+    code, out, _ = router("run", "--plan", "steps.json", "--no-merge")
 
     assert code == 0
     assert out.startswith("[a]\n")
@@ -173,7 +249,7 @@ def test_runs_are_listed_shown_and_gone_on_with(served: Callable[..., Any], rout
     made = served({"*": Fault(match="boom", status=400)})
     (tmp_path / "steps.json").write_text(json.dumps(STEPS))
     assert router("run", "hello", "--plan", "never")[0] == 0
-    run_id = run_id_in(router("run", "--steps", "steps.json", "--run-key", "mine")[2])
+    run_id = run_id_in(router("run", "--plan", "steps.json", "--run-key", "mine")[2])
     code, out, err = router("runs", "list", "--status", "partial")
     assert (code, err) == (0, "")
     (line,) = [line for line in out.splitlines() if run_id in line]
@@ -229,7 +305,7 @@ def test_a_stopped_run_says_what_it_may_have_cost_and_how_it_goes_on(
     made = served({"*": [Fault(match="rivers"), Fault(hang=True)]})
     (tmp_path / "steps.json").write_text(json.dumps(STEPS))
     child = subprocess.Popen(
-        [sys.executable, "-m", "router", "run", "--steps", "steps.json", "--no-merge"],
+        [sys.executable, "-m", "router", "run", "--plan", "steps.json", "--no-merge"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -266,7 +342,7 @@ def test_w5_the_same_command_in_a_second_terminal_says_who_has_the_run(
 ) -> None:
     made = served({"*": Fault(latency_ms=1500)})
     (tmp_path / "steps.json").write_text(json.dumps(STEPS))
-    command = ("run", "--steps", "steps.json", "--run-key", "k")
+    command = ("run", "--plan", "steps.json", "--run-key", "k")
     with subprocess.Popen([sys.executable, "-m", "router", *command, "--quiet"], cwd=tmp_path) as child:
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline and not made.requests:
@@ -337,7 +413,7 @@ def test_a_pid_is_not_needed_to_see_that_a_run_was_interrupted(
     made = served({"*": Fault(hang=True)})
     (tmp_path / "steps.json").write_text(json.dumps(STEPS))
     child = subprocess.Popen(
-        [sys.executable, "-m", "router", "run", "--steps", "steps.json"], cwd=tmp_path, stderr=subprocess.DEVNULL
+        [sys.executable, "-m", "router", "run", "--plan", "steps.json"], cwd=tmp_path, stderr=subprocess.DEVNULL
     )
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline and len(made.requests) < 2:

@@ -41,7 +41,7 @@ def faults_of(folder: Path, text: str) -> list[str]:
 def test_no_file_gives_built_in_configurations_and_no_endpoint(tmp_path: Path) -> None:
     found = load_settings(tmp_path, {})
     assert found.source is None
-    assert set(found.configurations) == {"all-gpt-4.1", "hybrid", "hybrid-sonnet", "hybrid-flash", "by_class"}
+    assert set(found.configurations) == {"all-gpt-4.1", "hybrid", "hybrid-sonnet", "hybrid-flash", "by_class", "planned"}
     assert found.configurations["hybrid"] == FixedSettings(orchestrator="kimi-k2", worker="deepseek-v3.2")
     assert found.configurations["hybrid-sonnet"] == FixedSettings(orchestrator="kimi-k2", worker="claude-sonnet-4.5")
     assert found.configurations["hybrid-flash"] == FixedSettings(orchestrator="kimi-k2", worker="gemini-2.5-flash")
@@ -252,9 +252,26 @@ ONE_FAULT = [
     ("[configurations.a]\nworker = 'm'", "router.toml:1: configurations.a.orchestrator is missing"),
     (
         "[configurations.a]\npolicy = 'cheap'",
-        "router.toml:2: configurations.a.policy should be one of fixed, by_class",
+        "router.toml:2: configurations.a.policy should be one of fixed, by_class, by_plan",
     ),
-    ("[configurations.a]\nx = 1", "router.toml:1: configurations.a.policy should be one of fixed, by_class"),
+    ("[configurations.a]\nx = 1", "router.toml:1: configurations.a.policy should be one of fixed, by_class, by_plan"),
+    (
+        "[configurations.a]\npolicy = 'by_plan'\ncandidates = [{ model = 'm', efort = 'high' }]",
+        "router.toml:3: configurations.a.candidates[0].efort does not exist; did you mean effort?",
+    ),
+    (
+        "[configurations.a]\npolicy = 'by_plan'\ncandidates = [{ model = 'm', quality = { code = 0.9 } }]",
+        "router.toml:3: configurations.a.candidates[0] should give the sample_size that its quality was measured on",
+    ),
+    (
+        "[configurations.a]\npolicy = 'by_plan'\n"
+        "candidates = [{ model = 'm', quality = { cod = 0.9 }, sample_size = 10 }]",
+        "router.toml:3: configurations.a.candidates[0].quality.cod is no class; did you mean code?",
+    ),
+    (
+        "[configurations.a]\npolicy = 'by_plan'\nobjective = 'speed'",
+        "router.toml:3: configurations.a.objective is 'speed'; it should be 'cost' or 'quality'",
+    ),
     (
         "[configurations.a]\npolicy = 'by_class'\nclasses.cod = { candidates = ['m'] }",
         "router.toml:3: configurations.a.classes.cod is no class; did you mean code?",

@@ -19,6 +19,7 @@ from router.cli.amounts import rate_of
 from router.cli.output import printable_on, say
 from router.endpoints.sandbox import Fault, Sandbox, SandboxThread
 from router.ledger import open_ledger
+from tests.new_ledger import new_ledger
 
 Shell = Callable[..., subprocess.CompletedProcess[str]]
 ROUTER = f"{sys.executable} -m router"
@@ -44,7 +45,7 @@ def shell(tmp_path: Path) -> Shell:
     """Return a function that runs a line of bash in an empty folder; `router` in it is the command line."""
 
     def run(line: str, **environ: str) -> subprocess.CompletedProcess[str]:
-        ours = {"ROUTER_DATABASE_URL": f"sqlite:///{tmp_path / 'ledger.db'}"}
+        ours = {"ROUTER_DATABASE_URL": new_ledger(tmp_path / "ledger.db")}
         command = ["bash", "-c", line.replace("router ", f"{ROUTER} ")]
         return subprocess.run(
             command,
@@ -163,7 +164,7 @@ def test_json_of_a_page_loses_nothing_on_a_narrow_stream(shell: Shell) -> None:
 def test_a_signal_ends_a_run_says_what_it_cost_and_completes_its_row(tmp_path: Path, name: str, code: int) -> None:
     with SandboxThread(Sandbox(faults={"*": Fault(hang=True)})) as server:
         settings(tmp_path, server)
-        url = f"sqlite:///{tmp_path / 'ledger.db'}"
+        url = new_ledger(tmp_path / "ledger.db")
         child = subprocess.Popen(
             [sys.executable, "-m", "router", "run", "hello"],
             stderr=subprocess.PIPE,
@@ -251,7 +252,7 @@ def test_a_number_or_day_beyond_all_bounds_is_wrong_usage(
     arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ROUTER_DATABASE_URL", f"sqlite:///{tmp_path / 'ledger.db'}")
+    monkeypatch.setenv("ROUTER_DATABASE_URL", new_ledger(tmp_path / "ledger.db"))
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     out, err = capsys.readouterr()
@@ -282,7 +283,7 @@ def test_a_scenario_beyond_all_bounds_is_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ROUTER_DATABASE_URL", f"sqlite:///{tmp_path / 'ledger.db'}")
+    monkeypatch.setenv("ROUTER_DATABASE_URL", new_ledger(tmp_path / "ledger.db"))
     (tmp_path / "deep.toml").write_text(f"volume = {'[' * 3000}")
     (tmp_path / "trace.jsonl").write_text('{"timestamp": 0, "input_length": 9, "output_length": 9, "hash_ids": [0]}\n')
     with pytest.raises(SystemExit) as ended:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.tokens import estimate_message_tokens, estimate_tokens
+from router.tokens import SCRIPTS, estimate_message_tokens, estimate_tokens, message_script, script_of
 
 # Letters of every script there is a rate for, and what joins or splits them.
 TEXTS = st.text(
@@ -132,3 +132,33 @@ def _standard_library_texts() -> list[str]:
     """Return paths of Python sources that every Python has."""
     specs = [importlib.util.find_spec(name) for name in ("argparse", "decimal", "json", "textwrap", "this", "typing")]
     return [spec.origin for spec in specs if spec is not None and spec.origin is not None]
+
+
+@pytest.mark.parametrize(
+    ("text", "script"),
+    [
+        ("How are you today?", "latin"),
+        ("Résumé d'été", "latin"),
+        ("", "latin"),
+        ("def f(x):\n    return {'a': x[0]}", "code"),
+        ("print(x)  # 日本", "code"),
+        ("日本語の文章です", "kana_kanji"),
+        ("中文的句子没有假名", "han"),
+        ("안녕하세요, 세계", "hangul"),
+        ("Привет, мир", "cyrillic"),
+        ("Καλημέρα", "greek"),
+        ("مرحبا", "hebrew_arabic"),
+        ("नमस्ते", "indic"),
+        ("สวัสดี", "thai_lao"),
+        ("😀😀", "other"),
+        ("Say this in Korean please: 안녕", "latin"),
+    ],
+)
+def test_what_a_text_is_mostly_written_in(text: str, script: str) -> None:
+    assert script_of(text) == script
+    assert message_script([{"role": "system", "content": ""}, {"role": "user", "content": text}]) == script
+
+
+@given(TEXTS)
+def test_every_text_has_a_script(text: str) -> None:
+    assert script_of(text) in SCRIPTS

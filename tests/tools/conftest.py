@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,6 @@ from router.client import Router
 from router.conversation import Conversation, converse
 from router.endpoints.sandbox import Sandbox
 from router.estimation import decide_task
-from router.ledger import open_ledger
 from router.ledger.keys import new_id
 from router.ledger.records import RunStarted
 from router.ledger.tool_calls import ToolCallRow
@@ -34,6 +31,7 @@ from router.task import Task
 from router.tools import Toolbox
 from router.tools.approval import LOCK_NAME, approval, lock_text
 from router.tools.descriptors import Descriptor
+from tests.new_ledger import new_ledger
 
 PLAIN = Path(__file__).with_name("plain_server.py")
 TOKEN = "tok-planted-9f8e7d6c5b4a"
@@ -183,25 +181,16 @@ class Talk:
         return await desk.ledger.tool_calls(desk.run_id)
 
 
-@cache
-def _empty_ledger() -> bytes:
-    """Return the file of a ledger with nothing in it: to make one anew takes longer than most tests here."""
-    with tempfile.TemporaryDirectory(prefix="farebox-ledger-") as folder:
-        open_ledger(f"sqlite:///{folder}/ledger.db").close()
-        return (Path(folder) / "ledger.db").read_bytes()
-
-
 @asynccontextmanager
 async def talking(shop: Shop) -> AsyncIterator[Talk]:
     """Give a conversation's parts: the stand-in server keeps the bodies it was sent."""
-    (shop.folder / "ledger.db").write_bytes(_empty_ledger())
     async with Listening() as sandbox:
         endpoint = {"base_url": sandbox.base_url, "price_list": "vendor", "last_list": True}
         settings = shop.settings.model_copy(
             update={
                 "endpoints": Settings.model_validate({"endpoints": {"sandbox": endpoint}}).endpoints,
                 "database": Settings.model_validate(
-                    {"database": {"url": f"sqlite:///{shop.folder / 'ledger.db'}"}}
+                    {"database": {"url": new_ledger(shop.folder / "ledger.db")}}
                 ).database,
             }
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -18,6 +18,7 @@ from router.endpoints.sandbox.prompts import CHARACTERS_PER_TOKEN, Prompt
 
 PLAN_MARK = 'Reply with one JSON object: {"tasks":'
 MERGE_MARK = "Merge the results below into one answer."
+FAILED_MARK = "Subtasks that failed:\n"
 JUDGE_MARK = 'Reply with one JSON object: {"score":'
 ECHO_MARK = "Reply with exactly this:\n"
 MOST_TASKS = 5000
@@ -69,6 +70,9 @@ _COUNT = re.compile(
     r"|records?|tickets?|articles?|topics?|files?|cities|countries|companies|products?)\b",
     re.IGNORECASE,
 )
+_AFTER = re.compile(r"\(after (\d{1,4}(?:, \d{1,4})*)\)$")
+_REST = re.compile(r"\[rest (.*?)\]$", re.MULTILINE)
+_UNFINISHED = re.compile(r"^- (\S+) \((\w+)\)(?:, after ([^:\n]*))?: (.*)$", re.MULTILINE)
 _SCORE = re.compile(r"\[score (\d(?:\.\d+)?|\?)\]")
 _NUMBERS = {
     "two": 2,
@@ -145,11 +149,40 @@ def _say(model: str, body: Mapping[str, Any], prompt: Prompt) -> str:
 
 
 def _plan(prompt: Prompt) -> str:
-    tasks = [
-        {"id": f"t{number}", "class": _class_of(text), "prompt": text, "depends_on": []}
+    """Return a task an item; "(after 1, 2)" at its end names those it depends on."""
+    if FAILED_MARK in prompt.asked:
+        return _rest(prompt.asked)
+    return _plan_of(
+        {"id": f"t{number}", "class": _class_of(text), "prompt": text, "depends_on": _needs(text)}
         for number, text in enumerate(_items(prompt.asked), start=1)
-    ]
-    return json.dumps({"tasks": tasks, "n_tasks": len(tasks)}, ensure_ascii=False)
+    )
+
+
+def _plan_of(tasks: Iterable[Mapping[str, Any]]) -> str:
+    listed = list(tasks)
+    return json.dumps({"tasks": listed, "n_tasks": len(listed)}, ensure_ascii=False)
+
+
+def _needs(text: str) -> Sequence[str]:
+    found = _AFTER.search(text)
+    return [f"t{number}" for number in found[1].split(", ")] if found else []
+
+
+def _rest(asked: str) -> str:
+    """Return a plan of what is left: what the task says, "[rest …]" at a line's end; else what failed, another way."""
+    task, _, told = asked.partition(FAILED_MARK)
+    if (said := _REST.search(task)) is not None:
+        return said[1]
+    left = {step_id: (kind, needs, text) for step_id, kind, needs, text in _UNFINISHED.findall(told)}
+    return _plan_of(
+        {
+            "id": f"again-{step_id}",
+            "class": kind,
+            "prompt": f"Another way: {text}",
+            "depends_on": [f"again-{need}" if need in left else need for need in needs.split(", ") if need],
+        }
+        for step_id, (kind, needs, text) in left.items()
+    )
 
 
 def _items(text: str) -> Sequence[str]:
