@@ -32,7 +32,6 @@ _CALLS = (
     Column("latency_ms", "latency ms", "duration_ms"),
     Column("why", "why", "text"),
 )
-_COST = ("cost_usd", "cost_low_usd", "cost_high_usd")
 _PANELS = (
     Panel("Who does what", ("depends_on", "task_class", "model", "effort", "why")),
     Panel(
@@ -169,10 +168,11 @@ def _notes(estimate: PlanEstimate) -> Iterator[Note]:
         text = "{problem}; this is the best that the budget allows"
         yield Note("warning", text, {"problem": (estimate.problem, "text")})
     yield from _verdict(estimate)
-    if estimate.saving is not None and estimate.best_assignment is not None:
-        text = "put on models together, the steps would cost {less} less at the same quality bound ({cost} in all)"
+    if estimate.saving_usd is not None and estimate.best_assignment is not None:
+        held = "same quality bound" if estimate.kind == "fixed" else "same floors"  # a fixed pair has none of its own
+        text = f"put on models together, the steps would cost {{less}} less at the {held} ({{cost}} in all)"
         values: dict[str, tuple[Cell, Kind]] = {
-            "less": (_usd(estimate.saving.expected_usd), "money"),
+            "less": (_usd(estimate.saving_usd), "money"),
             "cost": (_usd(estimate.best_assignment.cost_usd), "money"),
         }
         yield Note("note", f"{text}: a configuration of kind by_plan does that", values)

@@ -73,7 +73,7 @@ class Budget:
     def _check(self, amount_usd: Decimal) -> None:
         left = self.left_usd
         if left is not None and amount_usd > left:
-            message = f"budget: the next call may cost {amount_usd:.6f} USD, {left:.6f} of {self.limit_usd} is left"
+            message = f"budget: the next call may cost {amount_usd:.6f} USD, {left:.6f} of {self.limit_usd:f} is left"
             raise BudgetExceeded(message, hint="raise the budget, lower max_output_tokens, or take a cheaper model")
 
     def _fits(self, amount_usd: Decimal) -> bool:

@@ -220,9 +220,8 @@ class _Call:
 
     def _tell_gate(self, gate: Gate, place: Place, ended: Ended) -> None:
         error, response = ended.error, ended.response
-        if (
-            error is None
-        ):  # its row was committed in its place: that wait, and ours for the loop, are not the endpoint's
+        if error is None:
+            # Its row was committed in its place: that wait, and ours for the loop, are not the endpoint's.
             gate.answered(place, None if response is None else response.timings.latency_us / 1e6)
         elif error.kind in REFUSALS:
             most = self.desk.retry.retry_after_max_s

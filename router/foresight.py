@@ -118,10 +118,6 @@ def _whole(
     rows = [*([planning] if planning else []), *steps, *([merge] if merge else [])]
     cost = _total(market, rows)
     best = found.best
-    saving = None
-    if best is not None and found.assignment.cost_usd:
-        less = found.assignment.cost_usd - best.cost_usd
-        saving = Interval(less, less, less)
     return PlanEstimate(
         plan=plan,
         task_text="",
@@ -137,7 +133,7 @@ def _whole(
         limits=found.workbook.problem.limits,
         assignment=found.assignment,
         best_assignment=best,
-        saving=saving,
+        saving_usd=None if best is None else found.assignment.cost_usd - best.cost_usd,
         problem=found.problem,
         notes=tuple(_notes(task, market, rows, is_expected=is_expected)),
     )

@@ -6,6 +6,7 @@ In: nothing. Out: frozen values. Invariant: nothing here decides or acts.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal
 
 from router.assign import Assignment, Limits
@@ -61,7 +62,7 @@ class PlanEstimate:
         limits: what was held.
         assignment: what the optimizer says; of another policy, what it says of that policy's own choice.
         best_assignment: of another policy: what the optimizer would choose at the same floors; None: nothing better.
-        saving: what that is expected to save, USD interval; None: nothing, or nothing is known.
+        saving_usd: what that is expected to save, USD; None: nothing, or nothing is known.
         single_cost: of one call that does it all; None: its price is not known, no one call could, or steps are given.
         is_worth_planning: whether the plan is expected to cost less than one call; None: nothing to compare.
         problem: which limit cannot be held; the plan is then the best that the budget allows. None: all are held.
@@ -85,7 +86,7 @@ class PlanEstimate:
     limits: Limits
     assignment: Assignment
     best_assignment: Assignment | None = None
-    saving: Interval | None = None
+    saving_usd: Decimal | None = None
     single_cost: Interval | None = None
     is_worth_planning: bool | None = None
     problem: str | None = None

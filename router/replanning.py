@@ -7,6 +7,7 @@ was replaced is never read again.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -34,6 +35,8 @@ _ORDER: Final = (
     'Where nothing is left to do, reply {"tasks": [], "n_tasks": 0}.'
 )
 _LEAST_TOKENS: Final = 12
+_ADDRESS: Final = re.compile(r" ?\(?https?://[^\s)]+\)?")
+"""The address of an endpoint is nobody else's business."""
 _MOST_NAMED: Final = 4
 _NOTHING_REPLACED: Final[Mapping[str, StepResult]] = MappingProxyType({})
 
@@ -98,10 +101,11 @@ def replanner_messages(task: Task, plan: Plan, ends: Mapping[str, StepResult]) -
     lost, over = lost_steps(plan, ends), unfinished(ends)
     share = min(STEP_TOKENS, QUESTION_TOKENS // len(plan.steps))
     finished = [step for step in plan.steps if step.step_id not in over]
+    reasons = {step_id: _ADDRESS.sub("", ends[step_id].error or "") for step_id in over}
     failed = [step for step in plan.steps if step.step_id in over - lost]
     parts = (
         (FINISHED, [_line(step, share // 4, ("result", ends[step.step_id].text, share * 3 // 4)) for step in finished]),
-        (FAILED, [_line(step, share // 2, ("reason", ends[step.step_id].error or "", share // 2)) for step in failed]),
+        (FAILED, [_line(step, share // 2, ("reason", reasons[step.step_id], share // 2)) for step in failed]),
         (NOT_RUN, [_line(step, share) for step in plan.steps if step.step_id in lost]),
     )
     told = "\n\n".join("\n".join([heading, *lines]) for heading, lines in parts if lines)
@@ -153,9 +157,7 @@ def parse_rest(
     hint = "the orchestrator is asked again"
     for step in new:
         if step.step_id in taken:
-            raise PlanError(
-                f"plan: step id {step.step_id!r} is taken by a step of the first plan; it must be new", hint
-            )
+            raise PlanError(f"plan: step id {step.step_id!r} is an earlier step's; it must be new", hint)
         for need in step.depends_on:
             if need in over:
                 raise PlanError(f"plan: step {step.step_id!r} depends on {need!r}, which did not succeed", hint)

@@ -73,7 +73,7 @@ class TaskStep(BaseModel):
     depends_on: tuple[str, ...] = ()
     mcp_tools: tuple[str, ...] = ()
     tools: tuple[str, ...] | None = None
-    max_output_tokens: int | None = Field(default=None, ge=1)
+    max_output_tokens: Tokens | None = None
     extra: BodyFields = Field(default_factory=dict)
     expected_input_tokens: Tokens | None = None
     expected_output_tokens: Tokens | None = None

@@ -72,11 +72,11 @@ class Task(BaseModel):
     tools: tuple[dict[str, Any], ...] = ()
     mcp_tools: tuple[str, ...] = ()
     json_output: bool = False
-    max_output_tokens: int | None = Field(default=None, ge=1)
-    expected_input_tokens: int | None = Field(default=None, ge=0)
-    expected_output_tokens: int | None = Field(default=None, ge=0)
+    max_output_tokens: int | None = Field(default=None, ge=1, le=10**9)
+    expected_input_tokens: int | None = Field(default=None, ge=0, le=10**9)
+    expected_output_tokens: int | None = Field(default=None, ge=0, le=10**9)
     quality_floor: float | None = Field(default=None, ge=0, le=1)
-    latency_objective_s: float | None = Field(default=None, gt=0)
+    latency_objective_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     budget_usd: Decimal | None = Field(default=None, gt=0, le=10**9, decimal_places=12)
     tenant: str | None = None
     tags: dict[str, str] = Field(default_factory=dict)
@@ -155,6 +155,7 @@ def _messages(work: object) -> tuple[dict[str, Any], ...]:
 
 
 _SENT = ("messages", "steps", "tools", "extra", "tenant", "tags")  # other texts are checked by name, or by pydantic
+_MOST_NESTED = 100  # a kept task is written by pydantic, which goes 255 levels down
 _write = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
@@ -181,7 +182,9 @@ def _check_sendable(task: Task, names: Sequence[str]) -> None:
         if not value:
             continue
         try:
-            _write([vars(step) for step in value] if key == "steps" else value).encode()
+            plain = [vars(step) for step in value] if key == "steps" else value
+            _write(plain).encode()
+            _check_depth(plain, _MOST_NESTED)
         except UnicodeEncodeError:
             message = f"task: {key} holds half of a surrogate pair, which is no character"
             raise WrongUsage(message, hint="decode the text with the encoding it was written in") from None
@@ -190,6 +193,20 @@ def _check_sendable(task: Task, names: Sequence[str]) -> None:
             raise WrongUsage(
                 f"task: {key} cannot be sent as JSON: {words}", hint="texts, numbers, lists, dicts"
             ) from None
+
+
+def _check_depth(value: Any, levels: int) -> None:
+    """Refuse what is nested more than so many levels.
+
+    Raises:
+        ValueError: it is.
+    """
+    if not isinstance(value, dict | list | tuple):
+        return
+    if not levels:
+        raise ValueError(f"it is nested too deeply; {_MOST_NESTED} levels are allowed")
+    for each in value.values() if isinstance(value, dict) else value:
+        _check_depth(each, levels - 1)
 
 
 def _texts(content: object) -> list[str]:

@@ -7,15 +7,12 @@ is solved, and limits that cannot be held even alone are told without a search.
 from __future__ import annotations
 
 from router.assign.checks import check_problem, check_solving
-from router.assign.found import Found, assignment_of
+from router.assign.found import assignment_of
 from router.assign.infeasible import impossible_alone, why_not
 from router.assign.problem import Problem
 from router.assign.solution import Assignment, Objective
-from router.assign.solve import cheapest_of_equals, solved
+from router.assign.solve import best_found
 from router.assign.terms import Deadline, Terms
-
-# Of the time for the best quality, what is kept for making it cheap.
-_QUALITY_SHARE = 0.6
 
 
 def assigned(
@@ -35,12 +32,3 @@ def assigned(
     if found.choice is None:
         raise why_not(problem, again)
     return assignment_of(found, found.choice, terms)
-
-
-def best_found(problem: Problem, objective: Objective, terms: Terms) -> Found:
-    """Return what is found for a checked problem; for quality, the cheapest of the equally good."""
-    if objective == "cost":
-        return solved(problem, objective, terms)
-    first = Deadline(terms.deadline.at_s - (1 - _QUALITY_SHARE) * terms.deadline.left_s, terms.deadline.began_s)
-    found = solved(problem, objective, Terms(first, terms.gap_share, terms.is_exact))
-    return cheapest_of_equals(found, terms)

@@ -16,12 +16,13 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Final
 
-from router.assign.assigning import assigned, best_found
+from router.assign.assigning import assigned
 from router.assign.checks import check_problem, check_solving
 from router.assign.found import assignment_of
 from router.assign.infeasible import best_quality
 from router.assign.problem import Problem
 from router.assign.solution import Assignment, Objective
+from router.assign.solve import best_found
 from router.assign.table import TOLERANCE
 from router.assign.terms import Deadline, Terms
 from router.errors import WrongUsage

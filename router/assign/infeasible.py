@@ -17,7 +17,7 @@ from router.assign.found import Found, assignment_of
 from router.assign.paths import graph_of, longest_s
 from router.assign.problem import Limits, Problem
 from router.assign.solution import Assignment, Constraint, Infeasible, Objective
-from router.assign.solve import cheapest_of_equals, solved
+from router.assign.solve import best_found, solved
 from router.assign.table import EXACT, TOLERANCE
 from router.assign.terms import Terms
 
@@ -132,9 +132,7 @@ def _best(problem: Problem, again: Again, *, can_be_fast: bool) -> Assignment | 
     for each in dict.fromkeys((limits, slow) if can_be_fast else (slow,)):
         for objective in _OBJECTIVES:
             terms = again()
-            found = solved(replace(problem, limits=each), objective, terms)
-            if objective == "quality":
-                found = cheapest_of_equals(found, terms)
+            found = best_found(replace(problem, limits=each), objective, terms)
             if found.choice is not None:
                 return assignment_of(found, found.choice, terms)
     return None

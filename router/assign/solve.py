@@ -18,12 +18,22 @@ from router.assign.relaxed import bound_at, price_of_quality
 from router.assign.solution import Objective
 from router.assign.standing import better_of, gap_between, standing, standing_at, value_of
 from router.assign.table import TOLERANCE, Table, tabled
-from router.assign.terms import Terms
+from router.assign.terms import Deadline, Terms
 
 # How often a choice that breaks a limit by rounding is forbidden and the solver asked again.
 _TRIES = 8
 # The least that is worth starting the solver for, seconds.
 _LEAST_S = 0.01
+# Of the time there is, what goes into the best quality; the rest into making it cheap.
+_QUALITY_SHARE = 0.6
+
+
+def best_found(problem: Problem, objective: Objective, terms: Terms) -> Found:
+    """Return what is found for a checked problem; for quality, the cheapest of the equally good."""
+    if objective == "cost":
+        return solved(problem, objective, terms)
+    first = Deadline(terms.deadline.at_s - (1 - _QUALITY_SHARE) * terms.deadline.left_s, terms.deadline.began_s)
+    return cheapest_of_equals(solved(problem, objective, replace(terms, deadline=first)), terms)
 
 
 def solved(problem: Problem, objective: Objective, terms: Terms) -> Found:

@@ -65,7 +65,7 @@ def _whole(estimate: PlanEstimate) -> dict[str, Any]:
         "is_worth_planning": estimate.is_worth_planning,
         "method": assignment.method if estimate.kind == "by_plan" else None,
         "gap_share": assignment.gap_share if estimate.kind == "by_plan" else None,
-        "saving_usd": None if estimate.saving is None else _plain(estimate.saving.expected_usd),
+        "saving_usd": None if estimate.saving_usd is None else _plain(estimate.saving_usd),
         "problem": estimate.problem,
         "frontier": [
             {"cost_usd": _plain(each.cost_usd), "quality": each.quality, "latency_s": each.latency_s}

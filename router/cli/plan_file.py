@@ -47,10 +47,17 @@ def plan_said(plan: str) -> PlanFile:
     if plan in WORDS:
         return PlanFile(options={"plan": plan})
     path = Path(plan)
-    if not path.exists():
+    if not _is_there(path):
         hint = 'name a file, or say "auto", "always" or "never"'
-        raise WrongUsage(f"--plan: {plan!r} is no file that is there, nor auto, always or never", hint=hint)
+        raise WrongUsage(f"--plan: {plan[:80]!r} is no file that is there, nor auto, always or never", hint=hint)
     return read_plan(path)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name that no file can have
+        return False
 
 
 def read_plan(path: Path) -> PlanFile:

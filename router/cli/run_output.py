@@ -153,7 +153,8 @@ def _say_how_to_go_on(router: Router, error: RouterError) -> None:
         return
     state = _state_of(router, error.run_id)
     if state is not None and state.is_kept:
-        more = " --budget MORE" if error.exit_code == LIMIT_CROSSED else ""
+        binding = getattr(error, "binding", ("budget_usd",))  # of an Infeasible; more budget helps where it binds
+        more = " --budget MORE" if error.exit_code == LIMIT_CROSSED and "budget_usd" in binding else ""
         say(f"to go on with what it has: router runs resume {error.run_id}{more}")
 
 

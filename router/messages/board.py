@@ -21,7 +21,7 @@ from router.ledger import Ledger, default_url, new_id, open_ledger
 from router.ledger.message_prune import PrunedMessages, prune_messages
 from router.ledger.records import ANSWER_KEPT_US
 from router.messages.message import Draft, Message, Where, message_of, published, record_of
-from router.messages.names import checked_name, run_of
+from router.messages.names import check_count, check_wait, checked_name, run_of
 from router.messages.state import State
 from router.messages.subscription import Begin, Subscription
 
@@ -141,11 +141,17 @@ class Board:
         Raises:
             WrongUsage: a name is not allowed, there is no topic, or a subscriber begins where its cursor is not.
         """
+        if not isinstance(topics, str | Iterable):
+            raise WrongUsage(f"subscribe: topics of type {type(topics).__name__} are not allowed; names are")
         names = [topics] if isinstance(topics, str) else list(topics)
         if not names:
             raise WrongUsage("subscribe: no topic was given", hint='board.subscribe("findings", "writer")')
         for name in names:
             run_of("topic", checked_name("topic", name))
+        if after_seq is not None:
+            check_count("subscribe: after_seq", after_seq, 0)
+        if where is not None and not isinstance(where, Mapping):
+            raise WrongUsage(f"subscribe: where of type {type(where).__name__} is not allowed; a mapping of headers is")
         if subscriber is not None:
             checked_name("subscriber", subscriber)
             if after_seq is not None:
@@ -180,8 +186,8 @@ class Board:
             WrongUsage: a name or the count is not allowed.
             LedgerError: the database cannot be read.
         """
-        if count < 1:
-            raise WrongUsage(f"gather: count {count} is not allowed; 1 or more is")
+        check_count("gather: count", count, 1)
+        check_wait("gather", timeout_s)
         loop = asyncio.get_running_loop()
         until_s = None if timeout_s is None else loop.time() + timeout_s
         found: list[Message] = []
@@ -213,6 +219,7 @@ class Board:
         if draft.reply_to is None:
             draft = replace(draft, reply_to=f"{topic}/replies")
         reply_to = checked_name("reply_to", draft.reply_to or "")
+        check_wait("ask", timeout_s)
         loop = asyncio.get_running_loop()
         until_s = loop.time() + timeout_s
         ear = self.ledger.bell.listen([reply_to])

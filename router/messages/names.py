@@ -7,6 +7,7 @@ terminal, and comes back as it was.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -21,6 +22,8 @@ MOST_VALUE_BYTES: Final = 1_048_576
 """Of one value of the state, alike."""
 MOST_HEADERS: Final = 20
 MOST_KEY_CHARS: Final = 500
+MOST_NESTED: Final = 100
+"""Levels of lists and mappings in a value: what is written must be readable whatever has called the reader."""
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
@@ -61,10 +64,12 @@ def checked_headers(topic: str, headers: Mapping[str, str] | None) -> Mapping[st
     """Return a message's headers; none for None.
 
     Raises:
-        WrongUsage: one is no text, or there are too many.
+        WrongUsage: they are no mapping, one is no text, or there are too many.
     """
     if not headers:
         return {}
+    if not isinstance(headers, Mapping):
+        raise WrongUsage(f"topic {topic!r}: headers of type {type(headers).__name__} are not allowed; a mapping is")
     if len(headers) > MOST_HEADERS:
         raise WrongUsage(f"topic {topic!r}: {len(headers)} headers; at most {MOST_HEADERS} are allowed")
     for name, value in headers.items():
@@ -100,7 +105,48 @@ def json_text(what: str, value: Any, most_bytes: int) -> str:
     except (TypeError, ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
         raise WrongUsage(f"{what}: cannot be written as JSON: {reason}") from None
+    if (fault := _fault(value, MOST_NESTED)) is not None:
+        raise WrongUsage(f"{what}: cannot be written as JSON: {fault}")
     if len(text) > most_bytes:
         message = f"{what}: {len(text):,} bytes of JSON; at most {most_bytes:,} are allowed"
         raise WrongUsage(message, hint="keep what is large in a file, and say where it is")
     return text
+
+
+def _fault(value: Any, levels: int) -> str | None:
+    """Return why a value that JSON can hold would not come back as it was, or None: another key, or out of reach."""
+    if not isinstance(value, dict | list | tuple):
+        return None
+    if not levels:
+        return f"it is nested too deeply; {MOST_NESTED} levels are allowed"
+    for key in value if isinstance(value, dict) else ():
+        if not isinstance(key, str):
+            return f"key {str(key)[:40]} is of type {type(key).__name__}; texts are allowed"
+    for each in value.values() if isinstance(value, dict) else value:
+        if (fault := _fault(each, levels - 1)) is not None:
+            return fault
+    return None
+
+
+def check_count(what: str, count: Any, least: int) -> None:
+    """Refuse a count that is no whole number, less than the least, or beyond what a database holds.
+
+    Raises:
+        WrongUsage: it is.
+    """
+    if type(count) is not int or not least <= count < 2**63:
+        raise WrongUsage(f"{what} {str(count)[:40]} is not allowed; {least} or more is")
+
+
+def check_wait(what: str, timeout_s: Any) -> None:
+    """Refuse a longest wait that is no number of seconds; None, infinity and what is below 0 are allowed.
+
+    Args:
+        what: who waits, for the message.
+        timeout_s: the wait.
+
+    Raises:
+        WrongUsage: it is none.
+    """
+    if timeout_s is not None and (type(timeout_s) not in (int, float) or math.isnan(timeout_s)):
+        raise WrongUsage(f"{what}: timeout_s {str(timeout_s)[:40]} is not allowed; a number of seconds is")

@@ -23,7 +23,7 @@ from router.ledger.message_write import open_cursor
 from router.messages.acks import Acks
 from router.messages.lane import MOST_OPEN, PAGE, Lane
 from router.messages.message import Message, Where, message_of
-from router.messages.names import run_of
+from router.messages.names import check_count, check_wait, run_of
 
 _PASSED_OVER = 1000
 """Messages passed over after which the cursor is written, so that the next opening need not read them again."""
@@ -81,6 +81,7 @@ class Subscription:
         self._ear: Ear | None = None
         self._reading = asyncio.Lock()
         self._open: set[tuple[str, int]] = set()
+        self._closes = 0
 
     def __repr__(self) -> str:
         return f"Subscription({', '.join(self.topics)}; {self.subscriber or 'no cursor'})"
@@ -133,7 +134,7 @@ class Subscription:
         return self
 
     async def __anext__(self) -> Message:
-        """Return the next message, however long it takes.
+        """Return the next message, however long it takes; there is none once the subscription was closed meanwhile.
 
         Raises:
             LedgerError: the database cannot be read.
@@ -143,19 +144,25 @@ class Subscription:
             found = await self.take(1)
             if found:
                 return found[0]
+            if self._ear is None:
+                raise StopAsyncIteration
 
     async def take(self, most: int = 100, timeout_s: float | None = None) -> tuple[Message, ...]:
-        """Return messages that wait, or those that come first; none where none came in time.
+        """Return messages that wait, or those that come first; none where none came in time, or before it was closed.
 
         Args:
             most: how many, at least 1.
             timeout_s: longest wait, seconds; None: however long.
 
         Raises:
+            WrongUsage: most or timeout_s is not allowed.
             LedgerError: the database cannot be read.
             RouterError: too many messages were handed out and not acknowledged.
         """
+        check_count("take: most", most, 1)
+        check_wait("take", timeout_s)
         self._refuse_more()
+        closes = self._closes
         loop = asyncio.get_running_loop()
         until_s = None if timeout_s is None else loop.time() + timeout_s
         try:
@@ -164,21 +171,25 @@ class Subscription:
         except TimeoutError:
             return ()  # others wait, too, and nothing has come for them
         try:
-            return await self._next(most, until_s)
+            return await self._next(most, until_s) if self._closes == closes else ()
         finally:
             self._reading.release()
 
     async def _next(self, most: int, until_s: float | None) -> tuple[Message, ...]:
         ear = await self._ensure_open()
-        while True:
+        while self._ear is ear:
             if not self._waits() or ear.urgent:
                 ear.clear()
                 await self._read(ear)
             if self._waits():
-                return tuple(self._pop() for _ in range(most) if self._waits() and self._has_room())
+                found: list[Message] = []
+                while len(found) < most and self._waits() and self._has_room():
+                    found.append(self._pop())
+                return tuple(found)
             left_s = None if until_s is None else until_s - asyncio.get_running_loop().time()
             if (left_s is not None and left_s <= 0) or not await ear.wait(left_s):
-                return ()
+                break
+        return ()
 
     def _refuse_more(self) -> None:
         if not self._has_room():
@@ -262,9 +273,12 @@ class Subscription:
                 raise CursorTaken(message, hint="give each subscriber a name of its own")
 
     async def aclose(self) -> None:
-        """Stop; the cursor stays where it is. A second call does nothing."""
-        self._ear = None
+        """Stop, and let go whoever waits; the cursor stays where it is. A second call does nothing."""
+        self._closes += 1
+        ear, self._ear = self._ear, None
         self._lanes.clear()
+        if ear is not None:
+            ear.tell(frozenset())
 
     async def __aenter__(self) -> Self:
         await self.open()

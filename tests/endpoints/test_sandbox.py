@@ -151,6 +151,36 @@ async def test_it_plans_one_task_an_item(http: aiohttp.ClientSession, text: str,
     assert all(task["depends_on"] == [] for task in plan["tasks"])
 
 
+async def test_a_task_says_after_which_others_it_comes(http: aiohttp.ClientSession) -> None:
+    async with Sandbox() as sandbox:
+        plan = json.loads(await said(http, sandbox, body("1. ships\n2. cranes\n3. both (after 1, 2)", system=PLANNER)))
+    assert [task["depends_on"] for task in plan["tasks"]] == [[], [], ["t1", "t2"]]
+
+
+async def test_it_plans_what_is_left_another_way_or_as_it_is_told(http: aiohttp.ClientSession) -> None:
+    left = (
+        "\n\nSubtasks that are finished:\n- t1 (write): ships\n  result: Large.\n\n"
+        "Subtasks that failed:\n- t2 (code): cranes\n  reason: 400\n\n"
+        "Subtasks that were not run, since one they depend on failed:\n- t3 (write), after t1, t2: both: of them"
+    )
+    async with Sandbox() as sandbox:
+        plan = json.loads(await said(http, sandbox, body("1. ships\n2. cranes" + left, system=PLANNER)))
+        told = await said(http, sandbox, body('Do it.\n[rest {"tasks": [], "n_tasks": 0}]' + left, system=PLANNER))
+    assert plan == {
+        "tasks": [
+            {"id": "again-t2", "class": "code", "prompt": "Another way: cranes", "depends_on": []},
+            {
+                "id": "again-t3",
+                "class": "write",
+                "prompt": "Another way: both: of them",
+                "depends_on": ["t1", "again-t2"],
+            },
+        ],
+        "n_tasks": 2,
+    }
+    assert told == '{"tasks": [], "n_tasks": 0}'
+
+
 async def test_it_merges_what_it_is_given(http: aiohttp.ClientSession) -> None:
     text = "Merge the results below into one answer.\n\n[t1] Ships are large.\n\n[t2] Cranes are tall."
     async with Sandbox() as sandbox:

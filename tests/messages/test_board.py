@@ -31,6 +31,14 @@ async def bodies(subscription: Subscription, count: int) -> list[Any]:
     return found
 
 
+def nested(levels: int) -> Any:
+    """Return lists within one another, so many."""
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
 async def test_a_message_is_on_record_as_it_was_said(board: Board, topic: str) -> None:
     said = await board.publish(
         topic, {"é": [1, None, "\x00☂"]}, sender="a", headers={"kind": "x"}, priority=3, reply_to="back", key="k"
@@ -46,6 +54,13 @@ async def test_a_message_is_on_record_as_it_was_said(board: Board, topic: str) -
         "k",
     )
     assert read == said
+
+
+async def test_any_number_may_be_asked_for_and_what_may_be_nested_is_read(board: Board, topic: str) -> None:
+    await board.publish(topic, nested(100))
+    async with asyncio.timeout(10), board.subscribe(topic) as subscription:
+        (read,) = await subscription.take(10**15)  # it is handed what is there, and counts no further
+    assert read.body == nested(100)
 
 
 async def test_numbers_have_no_gaps_and_a_key_is_published_once(board: Board, topic: str) -> None:
@@ -220,6 +235,27 @@ async def test_two_tasks_share_a_subscription_and_each_message_is_one_s(board: B
     assert [row.acked_seq for row in board.ledger.messages.cursors(topic)] == [250]
 
 
+async def test_closing_a_subscription_lets_go_who_waits_for_it(board: Board, topic: str) -> None:
+    found: list[Any] = []
+    subscription, has_one = board.subscribe(topic, "s"), asyncio.Event()
+
+    async def read() -> None:
+        async for message in subscription:
+            found.append(message.body)
+            has_one.set()
+
+    reading = [asyncio.create_task(read()), asyncio.create_task(read())]
+    async with asyncio.timeout(10):
+        await board.publish(topic, 1)
+        await has_one.wait()
+        await subscription.aclose()
+        await asyncio.gather(*reading)
+    assert found == [1]
+    assert subscription._ear is None  # noqa: SLF001 - nobody has opened it anew
+    async with subscription:  # opened anew, it has what was not acknowledged
+        assert await bodies(subscription, 1) == [1]
+
+
 async def test_too_many_that_are_not_acknowledged_is_one_line(sqlite_ledger: Ledger, topic: str) -> None:
     board = Board(sqlite_ledger)
     await board.publish_many([Draft(topic, number) for number in range(MOST_OPEN + 1)])
@@ -288,6 +324,20 @@ async def test_a_run_s_messages_and_state_go_with_its_answers(board: Board, ledg
         (lambda board: board.publish("t", 1, headers={str(n): "x" for n in range(21)}), r"21 headers; at most 20 are"),
         (lambda board: board.publish("t", 1, key="\x00"), r"topic 't': key: '\\x00' is not allowed"),
         (lambda board: board.publish_many([Draft("t", 1)] * 10_001), r"10,001 messages at once; at most 10,000 are"),
+        (
+            lambda board: board.publish("t", {1: "a", "1": "b"}),
+            r"body: cannot be written as JSON: key 1 is of type int",
+        ),
+        (lambda board: board.publish("t", nested(101)), r"body: .* it is nested too deeply; 100 levels are allowed"),
+        (lambda board: board.publish("t", nested(5000)), r"body: cannot be written as JSON: it is nested too deeply"),
+        (lambda board: board.publish("t", 1, headers=[("a", "b")]), r"topic 't': headers of type list are not allowed"),
+        (lambda board: board.subscribe(5).take(), r"subscribe: topics of type int are not allowed; names are"),
+        (lambda board: board.subscribe("t", where=["a"]).take(), r"subscribe: where of type list is not allowed"),
+        (lambda board: board.subscribe("t", after_seq=True).take(), r"subscribe: after_seq True is not allowed; 0 or"),
+        (lambda board: board.subscribe("t").take(1.5), r"take: most 1.5 is not allowed; 1 or more is"),
+        (lambda board: board.subscribe("t").take(1, float("nan")), r"take: timeout_s nan is not allowed; a number of"),
+        (lambda board: board.ask("t", 1, timeout_s="1"), r"ask: timeout_s 1 is not allowed; a number of seconds is"),
+        (lambda board: board.gather("t", 1, float("nan")), r"gather: timeout_s nan is not allowed"),
         (lambda board: board.gather("t", 0), r"gather: count 0 is not allowed; 1 or more is"),
         (lambda board: board.prune(datetime(2026, 1, 1)), r"before: 2026-01-01T00:00:00 has no time zone"),  # noqa: DTZ001
         (lambda board: board.require_topic("order"), r"topic: 'order' does not exist; did you mean orders\?"),

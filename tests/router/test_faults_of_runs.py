@@ -221,6 +221,14 @@ async def test_a_router_on_a_second_loop_says_so(bench: Make) -> None:
     await made.router.aclose()
 
 
+def nested(levels: int) -> Any:
+    """Return lists within one another, so many."""
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
 @pytest.mark.parametrize("work", [None, 5, ["a"], {"role": "user"}, "a\ud800b"])
 def test_what_is_no_task_is_said_in_one_line(work: Any) -> None:
     with pytest.raises(WrongUsage, match="task: "):
@@ -236,6 +244,16 @@ def test_what_is_no_task_is_said_in_one_line(work: Any) -> None:
         ({"steps": [{"id": "a", "prompt": "x", "extra": {"stop": object()}}]}, "steps cannot be sent as JSON"),
         ({"steps": [{"id": "a", "prompt": "x", "mcp_tools": ["a__\ud800"]}]}, "steps holds half of a surrogate pair"),
         ({"steps": [{"id": "a", "prompt": "x\ud800"}]}, "steps.0.prompt is"),
+        ({"steps": [{"id": "a", "prompt": "x", "extra": {"a": nested(98)}}]}, "steps cannot .* nested too deeply; 100"),
+        ({"extra": {"a": nested(100)}}, "extra cannot be sent as JSON: it is nested too deeply; 100 levels"),
+        (
+            {"max_output_tokens": 10**9 + 1},
+            "max_output_tokens is 1000000001; Input should be less",
+        ),  # a database has 2⁶³
+        ({"expected_input_tokens": 10**20}, "expected_input_tokens is 1000.*; Input should be less"),
+        ({"expected_output_tokens": 10**20}, "expected_output_tokens is 1000.*; Input should be less"),
+        ({"steps": [{"id": "a", "prompt": "x", "max_output_tokens": 10**20}]}, "steps.0.max_output_tokens is 1000"),
+        ({"latency_objective_s": math.inf}, "latency_objective_s is inf; Input should be a finite number"),
         ({"shared": "x\ud800"}, "shared is"),
         ({"tenant": "x\ud800"}, "tenant holds half of a surrogate pair"),
         ({"tags": {"team": "x\ud800"}}, "tags holds half of a surrogate pair"),

@@ -58,7 +58,7 @@ def test_steps_come_in_dependency_order() -> None:
     [
         ("I cannot help with that.", "no JSON object"),
         ("[]", "plan: "),
-        (plan_text([]), "tasks"),
+        (plan_text([]), "0 steps; 1 to 10 are allowed"),
         (plan_text([TWO[0], TWO[0]]), "'a' is used twice"),
         (plan_text([{**TWO[0], "depends_on": ["z"]}]), "depends on 'z', which does not exist"),
         (plan_text([{**TWO[0], "depends_on": ["b"]}, TWO[1]]), "wait for each other"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any
@@ -11,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pricing import FxTable
+from reports.plan_page import plan_page
 from router.assign import Infeasible
 from router.client import Router
 from router.errors import RouterError, WrongUsage
 from router.experience import NO_EXPERIENCE, ClassRecord, Experience
+from router.plan_estimate import Kind
 from router.plan_value import Plan
 from router.planning import workbook_of
 from router.policy import NoCandidate
@@ -254,9 +257,18 @@ def test_another_policy_shows_what_the_optimizer_would_save() -> None:
     assert {each.decision.chosen.model for each in found.steps} == {"gpt-4.1"}
     assert found.kind == "fixed"
     assert found.best_assignment is not None
-    assert found.saving is not None
-    assert found.saving.expected_usd == found.assignment.cost_usd - found.best_assignment.cost_usd > 0
+    assert found.saving_usd is not None
+    assert found.saving_usd == found.assignment.cost_usd - found.best_assignment.cost_usd > 0
     assert (found.best_assignment.quality or 0) >= (found.quality or 1) - 1e-9
+
+
+@pytest.mark.parametrize(("kind", "held"), [("fixed", "at the same quality bound"), ("by_class", "at the same floors")])
+def test_a_saving_is_said_with_what_it_keeps(kind: Kind, held: str) -> None:
+    """A fixed pair's own quality is kept; of a policy with floors these alone, and its quality may be above them."""
+    plan = Plan.graph([step(name, "code") for name in "ab"])
+    found = ROUTER.plan(Task.of("x", plan=plan), configuration="all-gpt-4.1")
+    (note,) = (each for each in plan_page(replace(found, kind=kind)).notes if "would cost" in each.text)
+    assert held in note.text
 
 
 def test_a_frontier_rises_in_both() -> None:

@@ -41,7 +41,8 @@ def faults_of(folder: Path, text: str) -> list[str]:
 def test_no_file_gives_built_in_configurations_and_no_endpoint(tmp_path: Path) -> None:
     found = load_settings(tmp_path, {})
     assert found.source is None
-    assert set(found.configurations) == {"all-gpt-4.1", "hybrid", "hybrid-sonnet", "hybrid-flash", "by_class", "planned"}
+    fixed = {"all-gpt-4.1", "hybrid", "hybrid-sonnet", "hybrid-flash"}
+    assert set(found.configurations) == {*fixed, "by_class", "planned"}
     assert found.configurations["hybrid"] == FixedSettings(orchestrator="kimi-k2", worker="deepseek-v3.2")
     assert found.configurations["hybrid-sonnet"] == FixedSettings(orchestrator="kimi-k2", worker="claude-sonnet-4.5")
     assert found.configurations["hybrid-flash"] == FixedSettings(orchestrator="kimi-k2", worker="gemini-2.5-flash")
@@ -264,8 +265,10 @@ ONE_FAULT = [
         "router.toml:3: configurations.a.candidates[0] should give the sample_size that its quality was measured on",
     ),
     (
-        "[configurations.a]\npolicy = 'by_plan'\n"
-        "candidates = [{ model = 'm', quality = { cod = 0.9 }, sample_size = 10 }]",
+        (
+            "[configurations.a]\npolicy = 'by_plan'\n"
+            "candidates = [{ model = 'm', quality = { cod = 0.9 }, sample_size = 10 }]"
+        ),
         "router.toml:3: configurations.a.candidates[0].quality.cod is no class; did you mean code?",
     ),
     (
