@@ -70,9 +70,20 @@ def estimate_plan(
     estimate = _whole(market, settings, part, drawn, found, is_expected=is_expected)
     is_worth = None if estimate.cost is None or single is None else estimate.cost.expected_usd < single.expected_usd
     estimate = replace(estimate, task_text=task.text, single_cost=single, is_worth_planning=is_worth)
+    if estimate.kind != "by_plan":  # the optimizer holds it itself
+        estimate = replace(estimate, problem=_over_budget(task, estimate.cost))
     if with_frontier:
         estimate = replace(estimate, frontier=frontier(found.workbook.problem, points=POINTS))
     return estimate
+
+
+def _over_budget(task: Task, cost: Interval | None) -> str | None:
+    """Return that a plan is expected to cost more than the task's budget, in words, or None."""
+    if task.budget_usd is None or cost is None or cost.expected_usd <= task.budget_usd:
+        return None
+    return (
+        f"budget_usd: {task.budget_usd:f} USD is not enough; the plan is expected to cost {cost.expected_usd:.6f} USD"
+    )
 
 
 def drawn_plan(task: Task, settings: Settings) -> Plan:

@@ -37,6 +37,7 @@ from router.forecast import PRIOR_ANSWERS, SCALED, LearntLengths, OutputForecast
 
 LOW, HIGH = 0.1, 0.9
 _STEPS: Final = 24  # halvings: a millionth of a token, where lengths go to 16 million
+_LONGEST: Final = math.log(10**7)  # of a mean, tokens: empty answers beside very long ones would have any
 _PRIOR_RUNS: Final = 20  # that a width of 1 counts for: with fewer than 9 runs no one is the tenth beyond an end
 _NORMAL: Final = NormalDist()
 _Z: Final = _NORMAL.inv_cdf(HIGH)
@@ -133,7 +134,8 @@ def forecast_of(base: Base, lengths: Sequence[float], source: str) -> OutputFore
     """
     known = updated(base, lengths)
     weight = PRIOR_ANSWERS / (PRIOR_ANSWERS + len(lengths))
-    mean = weight * math.exp(known.mean + known.variance / 2) + (1 - weight) * math.fsum(lengths) / len(lengths)
+    known_mean = math.exp(min(known.mean + known.variance / 2, _LONGEST))
+    mean = weight * known_mean + (1 - weight) * math.fsum(lengths) / len(lengths)
     ordered = sorted(lengths)
     expected = round(mean)
     low, high = (round(_mixed_point(known, ordered, weight, share)) for share in (LOW, HIGH))

@@ -69,7 +69,8 @@ async def carry_out(swarm: Swarm, course: Course, *, may_replan: bool) -> tuple[
     await swarm.desk.write(*_rows(swarm, course, 0))
     kept.cover(course.plan)
     counter.planned(len(course.steps))
-    counter.settled(failed=len(course.replaced))
+    if course.replaced:
+        counter.settled(failed=len(course.replaced))
     try:
         ends = await run_steps(swarm, course.plan)
         while may_replan and (mended := await _mended(swarm, course, ends, kept)) is not None:

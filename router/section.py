@@ -6,15 +6,18 @@ never taken for a number.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
-from pydantic_core import PydanticCustomError
+from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from pricing.money import is_currency
+
+Bounded = TypeVar("Bounded", int, float)
 
 
 class Section(BaseModel):
@@ -27,6 +30,17 @@ def _number(value: object) -> object:
     if isinstance(value, str | bool):
         raise PydanticCustomError("number_type", "should be a number, without quotes")
     return value
+
+
+def _at_most(most: int) -> Callable[[Bounded], Bounded]:
+    """Return a check that a number is not over a limit, in the words of pydantic's own."""
+
+    def check(value: Bounded) -> Bounded:
+        if value > most:
+            raise PydanticKnownError("less_than_equal", {"le": most})
+        return value
+
+    return check
 
 
 def _currency(code: str) -> str:
@@ -75,7 +89,8 @@ Share = Annotated[Decimal, Field(ge=0, le=1, decimal_places=28), AfterValidator(
 Rate = Annotated[Decimal, Field(decimal_places=28), AfterValidator(_rate)]
 Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$"), AfterValidator(_currency)]
 Day = Annotated[date, Field(strict=True)]
-Count = Annotated[int, Field(strict=True, le=10**9)]
+# The largest there is at all is no `le` of a type: it would stand in the place of a key's own.
+Count = Annotated[int, Field(strict=True), AfterValidator(_at_most(10**9))]
 Number = Annotated[float, BeforeValidator(_number)]
-Seconds = Annotated[Number, Field(le=86_400)]
+Seconds = Annotated[Number, AfterValidator(_at_most(86_400))]
 Switch = Annotated[bool, Field(strict=True)]

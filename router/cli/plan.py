@@ -158,11 +158,13 @@ class _Shown:
         put_page(plan_page(estimate), _PAGES[self.form], self._output)
 
     def say(self, estimate: PlanEstimate) -> None:
-        """Print the plan's page as talk."""
+        """Print the plan's page as talk; where a file is named, write it there."""
         from reports.plan_page import plan_page
         from router.cli.show import print_page
 
-        if not self.is_quiet:
+        if self._output is not None:
+            self.put(estimate)
+        elif not self.is_quiet:
             print_page(plan_page(estimate), is_talk=True)
 
     def _document(self, estimate: PlanEstimate) -> str:

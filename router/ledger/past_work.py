@@ -35,6 +35,9 @@ READ: Final = (
     *("state_us", "latency_us", "ttft_us", "usage_estimated", *INPUT_BUCKETS, *OUTPUT_BUCKETS),
 )
 """Columns of `attempts` that `ended_attempt` needs."""
+MOST_TOKENS: Final = 20_000_000
+"""Of one attempt that is learnt from, input and output: twice the longest context that is sold. More is a damaged
+report, and one such would make every later estimate absurd."""
 
 
 def past_attempts(connection: sa.Connection, as_of_us: int, days: int) -> tuple[EndedAttempt, ...]:
@@ -86,6 +89,7 @@ def _had_ended(row: sa.RowMapping, as_of_us: int) -> bool:
 def ended_attempt(row: sa.RowMapping) -> EndedAttempt:
     """Return what is learnt from an attempt, given a row of `READ`."""
     is_counted = row[INPUT_BUCKETS[0]] is not None and not row["usage_estimated"]
+    is_counted = is_counted and sum(row[name] for name in (*INPUT_BUCKETS, *OUTPUT_BUCKETS)) <= MOST_TOKENS
     return EndedAttempt(
         model=row["model_asked"],
         task_class=row["task_class"],

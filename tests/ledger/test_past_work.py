@@ -48,6 +48,17 @@ def test_an_attempt_is_read_as_it_is_learnt_from(ledger: Ledger, sample: Sample,
     assert (estimated.input_tokens, estimated.output_tokens, estimated.latency_us) == (None, None, 7)
 
 
+def test_counts_that_no_model_reaches_are_not_learnt_from(
+    ledger: Ledger, sample: Sample, connection: sa.Connection
+) -> None:
+    for at, tokens in enumerate((past_work.MOST_TOKENS - 1, past_work.MOST_TOKENS, 10**15)):
+        usage = Usage(uncached_input_tokens=1, plain_output_tokens=tokens)
+        write(ledger, sample, OCTOBER_US + at, usage=usage, latency_us=7)
+    damaged, beyond, most = past_attempts(connection, OCTOBER_US + 60 * SECOND_US, 1)
+    assert (most.input_tokens, most.output_tokens) == (1, past_work.MOST_TOKENS - 1)
+    assert {(each.input_tokens, each.output_tokens) for each in (beyond, damaged)} == {(None, None)}
+
+
 def test_only_what_had_ended_ten_seconds_before_is_read(
     ledger: Ledger, sample: Sample, connection: sa.Connection
 ) -> None:

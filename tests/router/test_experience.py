@@ -95,6 +95,12 @@ def test_few_answers_leave_much_of_the_prior_and_many_next_to_nothing() -> None:
     assert (low, expected, high) == (21, 25, 29)  # uniform on 20 … 30: one in ten is below 21 and above 29
 
 
+def test_empty_answers_beside_very_long_ones_make_no_absurd_forecast() -> None:
+    """Their logarithms have a standard deviation of 9: a lognormal mean of exp(8 + 41) tokens, which none can price."""
+    _, expected, high = numbers(forecast_of(base_of(OutputForecast(10, 100, 1000, "")), [0.0, 2e7] * 50, ""))
+    assert expected <= high <= 3e7
+
+
 @given(LENGTHS)
 def test_a_forecast_is_in_order_and_within_reach(lengths: list[float]) -> None:
     """0 ≤ low ≤ expected ≤ high; the low end is not above the longest answer, nor the high end below the shortest."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -150,6 +151,16 @@ def test_html_has_the_frontier_as_a_chart(command_line: Call) -> None:
             "error: budget_usd: 0.000001 USD is not enough; the cheap",
             3,
         ),
+        (
+            ("1. a\n2. b", "-c", "all-gpt-4.1", "--budget", "0.0000001", "--output", "page.txt"),
+            "error: budget_usd: 0.0000001 USD is not enough; the plan is expected to cost 0.0",
+            3,
+        ),
+        (
+            ("--plan", "plan.json", "--latency", "inf"),
+            "error: task: latency_objective_s is inf; Input should be a fin",
+            2,
+        ),
         (("--plan", "plan.json", "--quality-floor", "0.95"), "error: quality_floor: 0.95 cannot be reached; the be", 3),
         (("--plan", "circle.json"), "error: steps: the steps ", 2),
         (("--plan", "dangling.json"), "error: steps: step 'a' depends on 'z', which does not exist", 2),
@@ -210,6 +221,28 @@ def test_a_plan_of_ones_own_is_done_as_it_was_shown(online: Callable[..., Any], 
     assert (code, err) == (0, "")
     assert out.strip()
     assert [entry.model for entry in made.requests[:3]] == models
+
+
+def test_what_is_run_is_shown_in_the_file_that_was_named(
+    online: Callable[..., Any], command_line: Call, folder: Path
+) -> None:
+    online()
+    code, out, err = command_line("plan", "--plan", "plan.json", "--run", "--quiet", "--output", "page.txt")
+    assert (code, err) == (0, "")
+    assert out.startswith("All 3 results taken together")
+    assert (folder / "page.txt").read_text().startswith("The plan of 3 steps under own")
+
+
+def test_more_budget_is_advised_only_where_the_budget_binds(online: Callable[..., Any], command_line: Call) -> None:
+    made = online()
+    for limit, ending in (("budget_usd", " --budget MORE\n"), ("latency_objective_s", "\n")):
+        Path("limited.json").write_text(json.dumps({**STEPS, limit: 0.000001}))
+        code, out, err = command_line("run", "--plan", "limited.json")
+        assert (code, out) == (3, "")
+        assert re.search(rf"router runs resume \S+{ending}", err)
+    code, _, err = command_line("run", "x", "-c", "all-gpt-4.1", "--budget", "0.0000001")
+    assert (code, made.requests) == (3, ())
+    assert " of 0.0000001 is left" in err
 
 
 def test_a_limit_that_cannot_be_held_is_refused_before_a_step_is_begun(

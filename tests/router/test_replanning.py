@@ -11,12 +11,12 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.client import Router
 from router.endpoints.sandbox import Fault
-from router.errors import PlanError
+from router.errors import PlanError, RunFailed
 from router.plan_value import checked_plan
 from router.replanning import (
     QUESTION_TOKENS,
@@ -177,6 +177,7 @@ def test_what_was_replaced_is_not_built_on_and_no_id_comes_twice() -> None:
         parse_rest(described({"id": "b", "prompt": "y"}), "stop", course, ends, max_steps=9)
 
 
+@settings(max_examples=30)
 @given(st.data())
 def test_law_lost_is_what_can_be_reached_from_a_step_that_failed(data: st.DataObject) -> None:
     count = data.draw(st.integers(1, 8))
@@ -263,6 +264,7 @@ async def test_it_is_not_asked_where_that_may_not_be(bench: Make, text: str, swa
     roles = [call.role for call in result.calls if call.attempts]
     assert roles.count("orchestrator") == (1 if slow else 2)  # the plan, and the merge where there is time
     assert all("replaced" not in (step.error or "") for step in result.steps)
+    assert not any("planning again" in each for each in result.warnings)
 
 
 async def test_a_failing_leaf_is_told_of_where_others_are_lost_and_replaced_with_them(bench: Make) -> None:
@@ -272,6 +274,17 @@ async def test_a_failing_leaf_is_told_of_where_others_are_lost_and_replaced_with
 
     assert result.status == "succeeded"
     assert {step.step_id for step in result.steps if "replaced by n2" in (step.error or "")} == {"t2", "t3", "t4"}
+
+
+async def test_where_nothing_succeeded_the_new_plan_is_all_there_is(bench: Make) -> None:
+    made = bench({WORKER: BOOM})
+    only = f"Do it:\n1. describe boom\n2. shorten it (after 1)\n{rest(SEAS).splitlines()[-1]}"
+    async with made.router as router:
+        result = await router.route(only, **ASKED)
+        with pytest.raises(RunFailed, match=r"^none of 2 steps succeeded; the first: endpoint sandbox"):
+            await router.route(only.replace(only.splitlines()[-1], "[rest no plan]"), **ASKED)
+
+    assert (result.status, statuses(result)) == ("succeeded", {"t1": "failed", "t2": "failed", "n1": "succeeded"})
 
 
 async def test_nothing_left_to_do_replaces_nothing_and_a_resume_tries_what_failed(bench: Make) -> None:
@@ -374,11 +387,14 @@ def models(result: Result) -> dict[str | None, str]:
 
 
 async def test_under_by_plan_new_steps_make_up_for_what_is_done_and_keep_their_models(bench: Make) -> None:
-    """Of t1, t4, n1 and n2 two have to be good ones, (2 × 0.8 + 2 × 0.3) / 4 = 0.55; n3 fails, and is resumed."""
+    """Of t1, t4, n1 and n2 one has to be a good one: (0.8 + 3 × 0.3) / 4 = 0.425, and t4 is; n3 fails, and is resumed.
+
+    By themselves n1 and n2 would need one: (0.3 + 0.3) / 2 is under 0.42.
+    """
     calm = [Fault(match="You split a task"), Fault(match="You merge partial")]
     made = bench(
         {"*": [*calm, BOOM, Fault(match="sum up", status=400)]},
-        **rules(measured(CHEAP, 0.3), measured(GOOD, 0.8), quality_floor=0.54),
+        **rules(measured(CHEAP, 0.3), measured(GOOD, 0.8), quality_floor=0.42),
     )
     async with made.router as router:
         first = await router.route(rest(SEAS, {**HILLS, "depends_on": ["t4"]}), plan="always")
@@ -386,7 +402,7 @@ async def test_under_by_plan_new_steps_make_up_for_what_is_done_and_keep_their_m
     assert first.status == "succeeded"
     on = models(first)
     assert {on["t1"], on["t4"]} == {CHEAP, GOOD}
-    assert sorted(on[step_id] for step_id in ("t1", "t4", "n1", "n2")) == [GOOD, GOOD, CHEAP, CHEAP]
+    assert (on["n1"], on["n2"]) == (CHEAP, CHEAP)
 
     assert statuses(partial)["n3"] == "failed"  # on both models, the last one the one that is chosen no more
     assert models(partial)["n3"] == GOOD

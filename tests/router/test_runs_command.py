@@ -221,12 +221,15 @@ def test_a_plan_s_file_says_what_is_asked_for_and_the_command_line_goes_before_i
     assert (document["messages"][0]["content"], document["budget_usd"]) == ("Which one?", "0.5")
 
 
-def test_a_plan_that_is_neither_a_word_nor_a_file_is_one_line(served: Callable[..., Any], router: Router) -> None:
+@pytest.mark.parametrize(("said", "shown"), [("sometimes", "sometimes"), ("x" * 5000, "x" * 80)])
+def test_a_plan_that_is_neither_a_word_nor_a_file_is_one_line(
+    served: Callable[..., Any], router: Router, said: str, shown: str
+) -> None:
     made = served()
-    code, out, err = router("run", "x", "--plan", "sometimes")
+    code, out, err = router("run", "x", "--plan", said)
 
     assert (code, out) == (2, "")
-    assert err.startswith("error: --plan: 'sometimes' is no file that is there, nor auto, always or never\nhint: ")
+    assert err.startswith(f"error: --plan: '{shown}' is no file that is there, nor auto, always or never\nhint: ")
     assert made.requests == ()
 
 

@@ -11,6 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from annotated_types import Le, Lt
 
 from pricing import Credit, Terms
 from router import faults, settings
@@ -238,6 +239,9 @@ ONE_FAULT = [
     ("\nstore_promts = true", "router.toml:2: store_promts does not exist; did you mean store_prompts?"),
     ('source = "x"', "router.toml:1: source does not exist"),
     ("[retry]\nattempts = 0", "router.toml:2: retry.attempts is 0; it should be greater than or equal to 1"),
+    ("[retry]\nattempts = 21", "router.toml:2: retry.attempts is 21; it should be less than or equal to 20"),
+    ("[swarm]\nreplan = -1", "router.toml:2: swarm.replan is -1; it should be greater than or equal to 0"),
+    ("[swarm]\nreplan = 11", "router.toml:2: swarm.replan is 11; it should be less than or equal to 10"),
     ("[retry]\nattempts = '3'", "router.toml:2: retry.attempts is '3'; it should be a valid integer"),
     ("[retry]\nmax_s = '3'", "router.toml:2: retry.max_s is '3'; it should be a number, without quotes"),
     ("[retry]\nmax_s = inf", "router.toml:2: retry.max_s is Infinity; it should be a finite number"),
@@ -499,3 +503,15 @@ def test_every_table_of_the_file_has_its_keys_known() -> None:
         if isinstance(each, type) and issubclass(each, Section) and each.__module__ == name
     }
     assert {each for each in sections if not each.__name__.startswith("_")} == set(faults.SECTIONS.values())
+
+
+def test_no_key_has_two_upper_bounds() -> None:
+    """Of two, pydantic holds the last one: that of a type would stand in the place of the key's own."""
+    tables, twice = [Section], []
+    for table in tables:
+        tables += table.__subclasses__()
+        for name, field in table.model_fields.items():
+            if sum(isinstance(each, Le | Lt) for each in field.metadata) > 1:
+                twice.append(f"{table.__name__}.{name}")
+    assert len(tables) > 20
+    assert twice == []
