@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 MOST_SOLVED: Final = 5
 """How often a run's plan is solved again at most."""
+MOST_LOST: Final = 2
+"""Steps that a model loses before no other is put on it in this run."""
 LEAST_ENDED: Final = 3
 """Fewest steps whose cost or length is held against their forecast: one answer in ten is longer than its high end."""
 
@@ -118,7 +121,10 @@ class Placer:
         self._chosen: dict[str, Candidate] = {}
         self._counted: dict[str, float] = {}
         self._answers: dict[str, int] = {}
+        self._ways: dict[str, frozenset[str]] = {}
         self._barred: dict[str, frozenset[str]] = {}
+        self._moved: set[str] = set()
+        self._lost: Counter[str] = Counter()
         self._watch = _Watch()
         self._floor: float | None = None
         self._began_s = 0.0
@@ -146,6 +152,7 @@ class Placer:
         """Take the forecasts of what the steps are on, and what of it counts for the plan's quality."""
         self._floor = workbook.problem.limits.quality_floor
         options = {step.step_id: {each.key: each for each in step.options} for step in workbook.problem.steps}
+        self._ways |= {step_id: frozenset(ways) for step_id, ways in options.items()}
         for step_id, pin in self._pins.items():
             key = _key(pin)
             if step_id in options and key in options[step_id]:
@@ -191,7 +198,7 @@ class Placer:
         self._over.add(step_id)
         self._answers[step_id] = estimate_tokens(outcome.text) or 1
         forecast, receipt = self._chosen.get(step_id), outcome.receipt
-        if not receipt.attempts or forecast is None or step_id in self._barred:
+        if not receipt.attempts or forecast is None or step_id in self._moved:
             return
         self._note(receipt.settled_usd, None if receipt.usage is None else receipt.usage.output_tokens, forecast)
         surprise = self._watch.surprise()
@@ -215,12 +222,23 @@ class Placer:
         Raises:
             LedgerError: it could not be written.
         """
-        if step_id in self._barred or step_id not in self._begun:
+        if step_id in self._moved or step_id not in self._begun:
             return False
         failed = self._pins[step_id]
-        self._barred[step_id] = frozenset({_key(failed)})
+        self._moved.add(step_id)
         self._begun.discard(step_id)
+        self._bar(_key(failed), step_id)
         return await self._solve_again(f"step {step_id}: {failed.model} failed ({reason})", step_id)
+
+    def _bar(self, key: str, step_id: str) -> None:
+        """Keep a step off a way that has failed it; off one that has failed several, others too that have another."""
+        self._lost[key] += 1
+        self._barred[step_id] = frozenset({key})
+        if self._lost[key] >= MOST_LOST:
+            for each in self._waiting():
+                barred = self._barred.get(each, frozenset()) | {key}
+                if self._ways.get(each, frozenset()) - barred:
+                    self._barred[each] = barred
 
     async def extend(self, plan: Plan) -> tuple[Answer, ...]:
         """Put the new steps of a plan that takes the first one's place on models.

@@ -51,9 +51,16 @@ async def _watched(work: Coroutine[None, None, None], caught: list[int]) -> None
         elif number == signal.SIGINT and loop.time() - since_s >= PATIENCE_S:
             os._exit(128 + number)  # as kill -9 would: the ledger is made for it, and nothing else might end it
 
+    heard = []
     for name in NAMES:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             with contextlib.suppress(NotImplementedError, RuntimeError):  # no such handlers here, or not in this thread
                 loop.add_signal_handler(number, stop, number)
-    await work
+                heard.append(number)
+    try:
+        await work
+    finally:
+        for number in heard if caught else ():  # the process ends now: one more would change its exit code
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_IGN)

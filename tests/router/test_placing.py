@@ -96,11 +96,23 @@ async def test_a_step_that_fails_on_both_has_failed_and_the_steps_after_it_are_l
     ]
     async with made.router as router:
         result = await router.route("Do it.", steps=steps, merge=False)
-    assert [step.status for step in result.steps] == ["failed", "succeeded", "failed"] or {
-        step.step_id: step.status for step in result.steps
-    } == {"a": "failed", "b": "failed", "c": "succeeded"}
+    assert {step.step_id: step.status for step in result.steps} == {"a": "failed", "b": "failed", "c": "succeeded"}
     assert sum("lakes" not in str(entry) for entry in made.requests) >= 2
     assert len(made.requests) == 3  # a twice, c once
+
+
+async def test_a_model_that_has_lost_two_steps_is_put_on_no_other(bench: Make) -> None:
+    """Five steps one after the other: the first two are lost and moved, the others begin on another model."""
+    made = bench({CHEAP: Fault(status=400)}, **rules(CHEAP, GOOD))
+    steps = [
+        {"id": f"s{number}", "prompt": f"describe river {number}", "depends_on": [f"s{number - 1}"] if number else []}
+        for number in range(5)
+    ]
+    async with made.router as router:
+        result = await router.route("Do it.", steps=steps, merge=False)
+    assert result.status == "succeeded"
+    assert [entry.model for entry in made.requests].count(CHEAP) == 2
+    assert len(made.requests) == 7
 
 
 async def test_what_cannot_be_held_is_refused_before_anything_is_sent(bench: Make) -> None:
