@@ -67,9 +67,10 @@ def plan_page(estimate: PlanEstimate) -> Page:
         tables.append(_frontier(estimate))
         charts = (_CHART,)
     state = "expected plan" if estimate.is_expected else "plan"
+    count = len(estimate.steps)
     return Page(
         name="plan",
-        title=f"The {state} of {len(estimate.steps)} steps under {estimate.configuration}",
+        title=f"The {state} of {count} step{'s' * (count != 1)} under {estimate.configuration}",
         parameters=(Fact("configuration", "configuration", estimate.configuration), *_limits(estimate)),
         tables=tuple(tables),
         notes=tuple(_notes(estimate)),
