@@ -72,7 +72,7 @@ def estimate_plan(
     estimate = replace(estimate, task_text=task.text, single_cost=single, is_worth_planning=is_worth)
     if estimate.kind != "by_plan":  # the optimizer holds it itself
         estimate = replace(estimate, problem=_over_budget(task, estimate.cost))
-    if with_frontier:
+    if with_frontier and found.workbook.is_open:
         estimate = replace(estimate, frontier=frontier(found.workbook.problem, points=POINTS))
     return estimate
 

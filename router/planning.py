@@ -78,6 +78,11 @@ class Workbook:
     merge: Decision | None
     problem: Problem
 
+    @property
+    def is_open(self) -> bool:
+        """Whether each step has a candidate with a price: else there is nothing to optimize."""
+        return all(step.options for step in self.problem.steps)
+
 
 @dataclass(frozen=True, slots=True)
 class Left:
@@ -112,6 +117,7 @@ def workbook_of(
     *,
     is_expected: bool = False,
     left: Left = ALL_LEFT,
+    needs_fit: bool = True,
 ) -> Workbook:
     """Return a plan's steps with their candidates, and the problem of putting models on them.
 
@@ -123,6 +129,7 @@ def workbook_of(
         rules: what steps may be given to.
         is_expected: whether the plan is still to be made, so that its call is to be paid, too.
         left: what of it is still to be done.
+        needs_fit: whether each step has to have a candidate that fits and has a price; else it may have none.
 
     Raises:
         NoCandidate: a step has no candidate that fits.
@@ -137,7 +144,10 @@ def workbook_of(
         if step.step_id not in left.skipped:
             need = _need(settings, task, step, answers, rules)
             barred = left.barred.get(step.step_id, frozenset())
-            steps[step.step_id] = _choices(market, step, need, task, rules, barred, (shared_tokens, len(plan.steps)))
+            choices = _choices(market, step, need, task, rules, barred, (shared_tokens, len(plan.steps)))
+            if needs_fit and not choices.fit:
+                raise _nothing_fits(choices)
+            steps[step.step_id] = choices
     merge = merge_decision(market, settings, task, sum(answers.values())) if task.merge else None
     planning = planning_decision(market, settings, task, len(plan.steps)) if is_expected else None
     problem = _problem(task, rules, steps, [each for each in (planning, merge) if each is not None], left)
@@ -200,11 +210,7 @@ def _choices(
     barred: frozenset[str],
     shared: tuple[int, int],
 ) -> StepChoices:
-    """Return what a step may be done by.
-
-    Raises:
-        NoCandidate: nothing.
-    """
+    """Return what a step may be done by, if anything."""
     ways = ways_for(market, rules, need, step.candidates, {**task.extra, **step.extra})
     fit: dict[str, tuple[Decimal, Candidate]] = {}
     lost: list[Candidate] = []
@@ -217,10 +223,6 @@ def _choices(
             lost.append(replace(candidate, lost=reason))
         else:
             fit.setdefault(key, (_cost(market, need, candidate, candidate.cost, shared), candidate))
-    if not fit:
-        reasons = "; ".join(f"{option_key(each)}: {each.lost}" for each in lost)
-        hint = "lower the step's floor, add candidates, or shorten its input"
-        raise NoCandidate(f"step {step.step_id!r}: no model fits a call of class {need.task_class}: {reasons}", hint)
     ranked = dict(sorted(fit.items(), key=lambda each: each[1][0]))
     floor = rule_of(rules, need.task_class).quality_floor if step.quality_floor is None else step.quality_floor
     return StepChoices(
@@ -231,6 +233,14 @@ def _choices(
         tuple(lost),
         {key: cost for key, (cost, _) in ranked.items()},
         floor,
+    )
+
+
+def _nothing_fits(choices: StepChoices) -> NoCandidate:
+    step, reasons = choices.step, "; ".join(f"{option_key(each)}: {each.lost}" for each in choices.lost)
+    hint = "lower the step's floor, add candidates, or shorten its input"
+    return NoCandidate(
+        f"step {step.step_id!r}: no model fits a call of class {choices.need.task_class}: {reasons}", hint=hint
     )
 
 

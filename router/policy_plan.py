@@ -5,6 +5,7 @@ In: a market, settings, a task, its plan. Out: `Found`. Invariant: pure; both ar
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from decimal import Decimal
@@ -34,7 +35,8 @@ def of_policy(market: Market, settings: Settings, task: Task, plan: Plan, name: 
     rules = _counterpart(configuration, [decision.chosen.model for decision in decisions.values()])
     free = task.model_copy(update={"quality_floor": None, "latency_objective_s": None, "candidates": ()})
     steps = tuple(replace(each, candidates=each.candidates or task.candidates) for each in plan.steps)
-    workbook = workbook_of(market, settings, free, replace(plan, steps=steps), rules, is_expected=is_expected)
+    whole = replace(plan, steps=steps)
+    workbook = workbook_of(market, settings, free, whole, rules, is_expected=is_expected, needs_fit=False)
     workbook = replace(workbook, problem=_comparable(workbook.problem, decisions))
     own = _as_problem(market, workbook, decisions)
     assignment = assign(own)
@@ -43,10 +45,9 @@ def of_policy(market: Market, settings: Settings, task: Task, plan: Plan, name: 
         limits = replace(limits, quality_floor=assignment.quality)
     workbook = replace(workbook, problem=replace(workbook.problem, limits=limits))
     best: Assignment | None = None
-    try:
-        best = solved(workbook.problem, rules)
-    except Infeasible:
-        best = None
+    if workbook.is_open:
+        with contextlib.suppress(Infeasible):
+            best = solved(workbook.problem, rules)
     kind: Kind = "fixed" if isinstance(configuration, FixedSettings) else "by_class"
     words = {
         step_id: (decision, "the fixed worker" if kind == "fixed" else "cheapest that fits")

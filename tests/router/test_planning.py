@@ -318,3 +318,16 @@ def test_a_workbook_of_many_steps_is_made_quickly() -> None:
 
 def test_every_error_is_one_of_ours() -> None:
     assert issubclass(Infeasible, RouterError)
+
+
+def test_a_fixed_model_without_a_price_has_a_plan_without_a_cost() -> None:
+    """Nothing of the endpoint has a price, so there is nothing to hold the plan against, and no zero stands for it."""
+    local = {"base_url": "http://127.0.0.1:9/v1", "models": {"mystery": "m"}}
+    own = {"local": {"policy": "fixed", "orchestrator": "mystery", "worker": "mystery"}}
+    made = Settings.model_validate({"endpoints": {"local": local}, "configurations": own})
+    steps = [step("a", "chat"), step("b", "chat", "a")]
+    found = Router(made, environ={}, fx=FxTable(())).plan(
+        "do it", plan=Plan.graph(steps), configuration="local", with_frontier=True
+    )
+    assert [(each.decision.chosen.model, each.cost) for each in found.steps] == [("mystery", None), ("mystery", None)]
+    assert (found.cost, found.saving_usd, found.frontier) == (None, None, ())
