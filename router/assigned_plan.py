@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Final
 
 from router.assign import Assignment, Infeasible, Problem, assign
+from router.estimation import prefix_tokens_of
 from router.plan_estimate import Kind
 from router.plan_value import Plan
 from router.planning import (
@@ -20,7 +21,6 @@ from router.planning import (
     StepChoices,
     Workbook,
     option_key,
-    prefix_tokens_of,
     saved_usd,
     workbook_of,
 )
@@ -111,11 +111,10 @@ def solved_plan(
     workbook = workbook_of(market, settings, task, plan, rules, is_expected=is_expected, left=left)
     assignment = solved(workbook.problem, rules)
     budget_usd = workbook.problem.limits.budget_usd
-    if budget_usd is None or not prefix_tokens_of(settings, task):
+    if budget_usd is None or not (tokens := prefix_tokens_of(settings, task)):
         return workbook, assignment
     chosen = [workbook.steps[step_id].fit[option.key] for step_id, option in assignment.choices.items()]
     real = saved_each(market, settings, task, chosen)
-    tokens = prefix_tokens_of(settings, task)
     missing = sum((saved_usd(market, each, tokens, len(plan.steps)) - real[option_key(each)] for each in chosen), ZERO)
     if assignment.cost_usd + missing <= budget_usd:
         return workbook, assignment

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from router.context import shared_messages
 from router.efforts import decide_by_ways
-from router.errors import NoEndpoint, unknown_name
+from router.errors import NoEndpoint, WrongUsage, unknown_name
 from router.extras import configured_extra, expected_thinking, thinking_tokens, with_thinking
 from router.forecast import OutputForecast
 from router.graph import given_plan
@@ -33,7 +33,7 @@ LEAST_PARTS = 3
 DIVISIBLE = frozenset({"write", "code", "math", "reason", "research", "chat", "plan"})
 """Classes whose listed items are questions; elsewhere a list is the material of one answer."""
 PARTS_IF_UNSEEN = 3
-PLAN_TOKENS_A_PART = 60
+PLAN_TOKENS_A_STEP = 60
 
 
 def configuration_of(settings: Settings, task: Task) -> tuple[str, ConfigurationSettings]:
@@ -110,6 +110,60 @@ def with_own_budget(settings: Settings, task: Task) -> Task:
     return task if budget_usd is None else task.model_copy(update={"budget_usd": budget_usd})
 
 
+def merge_decision(market: Market, settings: Settings, task: Task, results_tokens: int) -> Decision:
+    """Return the decision for the merge; where it is too much for one, that for the first of several.
+
+    Args:
+        market: what is on offer.
+        settings: the named configurations.
+        task: the whole task.
+        results_tokens: length of what it merges, beside the task's own words, tokens.
+
+    Raises:
+        NoCandidate, NoEndpoint: it has no model.
+    """
+    merging = merging_task(task, ())
+    read_tokens = estimate_message_tokens(task.messages) + results_tokens
+    with contextlib.suppress(NoCandidate):
+        return decide_task(market, settings, merging, "orchestrator", read_tokens)
+    return decide_task(market, settings, merging, "orchestrator")
+
+
+def planning_decision(market: Market, settings: Settings, task: Task, steps: int) -> Decision:
+    """Return the decision for the call that makes a plan of so many steps.
+
+    Args:
+        market: what is on offer.
+        settings: the named configurations.
+        task: the whole task.
+        steps: how many steps the plan is expected to have.
+
+    Raises:
+        NoCandidate, NoEndpoint: it has no model.
+    """
+    asked = planning_task(task).model_copy(update={"expected_output_tokens": PLAN_TOKENS_A_STEP * steps})
+    return decide_task(market, settings, asked, "orchestrator")
+
+
+def require_models(market: Market, plan: Plan) -> None:
+    """Refuse a plan with a step that names a model as a candidate which nobody knows.
+
+    Args:
+        market: knows the models' names.
+        plan: the plan.
+
+    Raises:
+        WrongUsage: there is one; the message names the step.
+    """
+    for step in plan.steps:
+        for name in step.candidates:
+            try:
+                market.model(name)
+            except WrongUsage as error:
+                message = f"steps: step {step.step_id!r}: candidates: {error}"
+                raise WrongUsage(message, hint=error.hint) from None
+
+
 def estimate_task(market: Market, settings: Settings, task: Task) -> Estimate:
     """Return what the task is expected to cost, in one call or planned, whichever would be done.
 
@@ -178,6 +232,7 @@ def _estimate_given(market: Market, settings: Settings, task: Task, plan: Plan) 
     Raises:
         WrongUsage, NoCandidate, NoEndpoint: see `decide_task`.
     """
+    require_models(market, plan)
     most = settings.swarm.step_max_output_tokens
     answers = {step.step_id: answer_tokens(step, most, market.experience) for step in plan.steps}
     alike: dict[object, list[tuple[Step, int]]] = {}
@@ -196,13 +251,8 @@ def _estimate_given(market: Market, settings: Settings, task: Task, plan: Plan) 
             decision = decide_task(market, settings, stated, "worker")
         decided.append((decision, len(some)))
     if task.merge:
-        results_tokens = sum(answers.values())
-        read_tokens = estimate_message_tokens(task.messages) + results_tokens
-        merging = decide_task(market, settings, merging_task(task, ()), "orchestrator")
-        with contextlib.suppress(NoCandidate):  # too much for one merge: it is done in several, each within the window
-            merging = decide_task(market, settings, merging_task(task, ()), "orchestrator", read_tokens)
-        decided.insert(0, (merging, 1))
-    cost = _total(market, _prefix_tokens(settings, task), decided)
+        decided.insert(0, (merge_decision(market, settings, task, sum(answers.values())), 1))
+    cost = _total(market, prefix_tokens_of(settings, task), decided)
     calls = len(plan.steps) + task.merge
     decision = decided[0][0]
     if not task.candidates:  # a step may name its own: the run still is the configuration's
@@ -242,18 +292,17 @@ def _plan_cost(market: Market, settings: Settings, task: Task, parts: int) -> In
         NoCandidate, NoEndpoint: one of the roles has no model.
     """
     text_tokens = estimate_message_tokens(task.messages)
-    planning = planning_task(task).model_copy(update={"expected_output_tokens": PLAN_TOKENS_A_PART * parts})
     some = Step("part", need_of(task).task_class, task.text)
     step = step_task(task, some, {}, settings.swarm.step_max_output_tokens)
     shared_tokens = estimate_tokens(task.shared) if task.shared else 0
     work = decide_task(market, settings, step, "worker", shared_tokens + max(1, text_tokens // parts))
     results_tokens = parts * work.chosen.output_tokens[1]
     decided = (
-        (decide_task(market, settings, planning, "orchestrator"), 1),
+        (planning_decision(market, settings, task, parts), 1),
         (work, parts),
         (decide_task(market, settings, merging_task(task, ()), "orchestrator", text_tokens + results_tokens), 1),
     )
-    return _total(market, _prefix_tokens(settings, task), decided)
+    return _total(market, prefix_tokens_of(settings, task), decided)
 
 
 def _total(market: Market, prefix_tokens: int, decided: Iterable[tuple[Decision, int]]) -> Interval | None:
@@ -263,8 +312,8 @@ def _total(market: Market, prefix_tokens: int, decided: Iterable[tuple[Decision,
     return in_all(known) if len(known) == len(costs) else None
 
 
-def _prefix_tokens(settings: Settings, task: Task) -> int:
-    """Return how many tokens the prompts of all workers begin with alike, where one of them goes ahead; else 0."""
+def prefix_tokens_of(settings: Settings, task: Task) -> int:
+    """Return how many tokens the prompts of all steps begin with alike, where one of them goes ahead; else 0."""
     if task.shared is None or not settings.context.warmup:
         return 0
     return estimate_message_tokens(shared_messages(task.shared))

@@ -14,7 +14,7 @@ from router.assign import frontier
 from router.assigned_plan import Found, of_optimizer, saved_each
 from router.classify import classify
 from router.errors import NoEndpoint
-from router.estimation import PARTS_IF_UNSEEN, configuration_of, estimate_task, loosened
+from router.estimation import PARTS_IF_UNSEEN, configuration_of, estimate_task, loosened, require_models
 from router.graph import given_plan
 from router.plan import listed_parts
 from router.plan_estimate import CallEstimate, PlanEstimate
@@ -22,7 +22,7 @@ from router.plan_value import Plan
 from router.planning import StepChoices, latency_of, option_key, retries_milli
 from router.policy import Market, NoCandidate, need_of
 from router.policy_plan import of_policy
-from router.result import Candidate, Interval
+from router.result import Candidate, Decision, Interval
 from router.settings import Settings
 from router.settings_plan import ByPlanSettings
 from router.spread import ALIKE, in_all, moved
@@ -58,6 +58,7 @@ def estimate_plan(
     made = plan or given_plan(task, settings.swarm.max_steps)
     is_expected = made is None
     drawn = made or drawn_plan(task, settings)
+    require_models(market, drawn)
     if made is not None and plan is None:
         task = task.model_copy(update={"merge": made.merges})
     name, configuration = configuration_of(settings, task)
@@ -72,7 +73,7 @@ def estimate_plan(
     estimate = replace(estimate, task_text=task.text, single_cost=single, is_worth_planning=is_worth)
     if estimate.kind != "by_plan":  # the optimizer holds it itself
         estimate = replace(estimate, problem=_over_budget(task, estimate.cost))
-    if with_frontier and found.workbook.is_open:
+    if with_frontier and found.workbook.is_priced:
         estimate = replace(estimate, frontier=frontier(found.workbook.problem, points=POINTS))
     return estimate
 
@@ -120,12 +121,8 @@ def _whole(
         for step in plan.steps
         for decision, why in (found.decisions[step.step_id],)
     )
-    planning, merge = (
-        None
-        if each is None
-        else CallEstimate(each, each.chosen.cost, ("makes the plan", "merges")[at], latency_of(each.chosen))
-        for at, each in enumerate((found.workbook.planning, found.workbook.merge))
-    )
+    planning = _around(found.workbook.planning, "makes the plan")
+    merge = _around(found.workbook.merge, "merges")
     rows = [*([planning] if planning else []), *steps, *([merge] if merge else [])]
     cost = _total(market, rows)
     best = found.best
@@ -148,6 +145,13 @@ def _whole(
         problem=found.problem,
         notes=tuple(_notes(task, market, rows, is_expected=is_expected)),
     )
+
+
+def _around(decision: Decision | None, why: str) -> CallEstimate | None:
+    """Return the estimate of the planning call or the merge; None: there is none."""
+    if decision is None:
+        return None
+    return CallEstimate(decision, decision.chosen.cost, why, latency_of(decision.chosen))
 
 
 def _interval(market: Market, choices: StepChoices, chosen: Candidate, saved: Mapping[str, Decimal]) -> Interval | None:

@@ -21,7 +21,7 @@ from router.assign import Assignment, Infeasible
 from router.assigned_plan import solved_plan
 from router.attempts import Desk
 from router.efforts import Pin, decide_by_ways
-from router.planning import ALL_LEFT, Left, Workbook, workbook_of
+from router.planning import ALL_LEFT, Left, Workbook, option_key, workbook_of
 from router.policy import NoCandidate, need_of
 from router.tokens import estimate_tokens
 
@@ -154,7 +154,7 @@ class Placer:
         options = {step.step_id: {each.key: each for each in step.options} for step in workbook.problem.steps}
         self._ways |= {step_id: frozenset(ways) for step_id, ways in options.items()}
         for step_id, pin in self._pins.items():
-            key = _key(pin)
+            key = option_key(pin)
             if step_id in options and key in options[step_id]:
                 self._chosen[step_id] = workbook.steps[step_id].fit[key]
                 if (quality := options[step_id][key].quality) is not None:
@@ -227,7 +227,7 @@ class Placer:
         failed = self._pins[step_id]
         self._moved.add(step_id)
         self._begun.discard(step_id)
-        self._bar(_key(failed), step_id)
+        self._bar(option_key(failed), step_id)
         return await self._solve_again(f"step {step_id}: {failed.model} failed ({reason})", step_id)
 
     def _bar(self, key: str, step_id: str) -> None:
@@ -362,8 +362,3 @@ class Placer:
                 self._pins[step_id] = Pin(model, endpoint, effort)
             self._written += 1
         return self._written > 0
-
-
-def _key(pin: Pin) -> str:
-    """Return the pin's option key, as of `router.planning.option_key`."""
-    return f"{pin.model}@{pin.endpoint or '-'}{f':{pin.effort}' if pin.effort else ''}"

@@ -302,6 +302,8 @@ def parse_steps(answer: str, finish_reason: str | None, *, tools: Sequence[str] 
         )
     if "n_tasks" not in found.value:
         raise PlanCut('plan: "n_tasks" is missing, so the plan may be cut', hint="ask again with more output tokens")
+    if isinstance(found.value["n_tasks"], bool):  # which pydantic takes for 0 or 1
+        raise PlanError('plan: "n_tasks" is no number', hint="the orchestrator is asked again")
     tasks = found.value["tasks"]
     if found.how == "repaired" and isinstance(tasks, list) and _is_uneven(tasks):
         raise PlanError("plan: its tasks have different keys, and its JSON was broken", hint="it is asked for again")

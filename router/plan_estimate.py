@@ -60,7 +60,8 @@ class PlanEstimate:
         quality: weighted mean of the steps' quality bounds, 0 to 1, over those that count; None: none does.
         latency_s: expected critical path, planning and merge included, seconds; None: nothing is known.
         limits: what was held.
-        assignment: what the optimizer says; of another policy, what it says of that policy's own choice.
+        assignment: what the optimizer says; of another policy, what it says of that policy's own choice; where
+            `cost` is None, its cost_usd says nothing.
         best_assignment: of another policy: what the optimizer would choose at the same floors; None: nothing better.
         saving_usd: what that is expected to save, USD; None: nothing, or nothing is known.
         single_cost: of one call that does it all; None: its price is not known, no one call could, or steps are given.

@@ -10,7 +10,6 @@ lengths of the chosen models the costs would depend on the choice that they are 
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -18,11 +17,10 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from router.assign import Limits, Option, Problem, StepOptions
-from router.context import shared_messages
-from router.efforts import Ways, ways_for
-from router.estimation import decide_task
+from router.efforts import Pin, Ways, ways_for
+from router.estimation import merge_decision, planning_decision, prefix_tokens_of
 from router.forecast import assumed_latency_s
-from router.plan import answer_tokens, merging_task, planning_task, prompt_tokens, step_task, step_tools
+from router.plan import answer_tokens, prompt_tokens, step_task, step_tools
 from router.plan_value import Plan
 from router.policy import Market, Need, NoCandidate, need_of
 from router.policy.by_plan import rule_of
@@ -31,10 +29,9 @@ from router.settings import Settings
 from router.settings_plan import ByPlanSettings
 from router.step import Step
 from router.task import Task
-from router.tokens import estimate_message_tokens, message_script
+from router.tokens import message_script
 from router.warming import needs_warmup
 
-PLAN_TOKENS_A_STEP = 60
 _MILLI = 1000
 NO_TOKENS: Mapping[str, int] = MappingProxyType({})
 
@@ -79,9 +76,10 @@ class Workbook:
     problem: Problem
 
     @property
-    def is_open(self) -> bool:
-        """Whether each step has a candidate with a price: else there is nothing to optimize."""
-        return all(step.options for step in self.problem.steps)
+    def is_priced(self) -> bool:
+        """Whether each step has a candidate with a price, and planning and merge have one: else no total is known."""
+        around = (each.chosen.cost for each in (self.planning, self.merge) if each is not None)
+        return None not in around and all(step.options for step in self.problem.steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,29 +158,6 @@ def room_of(settings: Settings, task: Task, step: Step) -> int:
     return step.max_output_tokens or min(task.max_output_tokens or bound, bound)
 
 
-def merge_decision(market: Market, settings: Settings, task: Task, results_tokens: int) -> Decision:
-    """Return the decision for the merge; where it is too much for one, that for the first of several.
-
-    Raises:
-        NoCandidate, NoEndpoint: it has no model.
-    """
-    merging = merging_task(task, ())
-    read_tokens = estimate_message_tokens(task.messages) + results_tokens
-    with contextlib.suppress(NoCandidate):
-        return decide_task(market, settings, merging, "orchestrator", read_tokens)
-    return decide_task(market, settings, merging, "orchestrator")
-
-
-def planning_decision(market: Market, settings: Settings, task: Task, steps: int) -> Decision:
-    """Return the decision for the call that makes a plan of so many steps.
-
-    Raises:
-        NoCandidate, NoEndpoint: it has no model.
-    """
-    asked = planning_task(task).model_copy(update={"expected_output_tokens": PLAN_TOKENS_A_STEP * steps})
-    return decide_task(market, settings, asked, "orchestrator")
-
-
 def _need(settings: Settings, task: Task, step: Step, answers: Mapping[str, int], rules: ByPlanSettings) -> Need:
     """Return what a step's call has to be given; floor and latency of the task are the whole plan's, not the step's."""
     asked = step_task(task, step, {}, room_of(settings, task, step))
@@ -244,8 +219,8 @@ def _nothing_fits(choices: StepChoices) -> NoCandidate:
     )
 
 
-def option_key(candidate: Candidate) -> str:
-    """Return the name of a candidate among a step's options: model@endpoint:effort."""
+def option_key(candidate: Candidate | Pin) -> str:
+    """Return the name of a candidate among a step's options: model@endpoint:effort; of a pin, that of what it names."""
     effort = f":{candidate.effort}" if candidate.effort else ""
     return f"{candidate.model}@{candidate.endpoint or '-'}{effort}"
 
@@ -281,13 +256,6 @@ def retries_milli(market: Market, need: Need, candidate: Candidate) -> int:
     """Return how many attempts a call takes on average, thousandths: 1 / (1 − failure share on record)."""
     share = market.experience.failure_share(candidate.model, need.task_class)
     return _MILLI if not share else round(_MILLI / (1 - min(share, 0.9)))
-
-
-def prefix_tokens_of(settings: Settings, task: Task) -> int:
-    """Return how many tokens the prompts of all steps begin with alike, where one of them goes ahead; else 0."""
-    if task.shared is None or not settings.context.warmup:
-        return 0
-    return estimate_message_tokens(shared_messages(task.shared))
 
 
 def _problem(

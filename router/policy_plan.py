@@ -45,7 +45,7 @@ def of_policy(market: Market, settings: Settings, task: Task, plan: Plan, name: 
         limits = replace(limits, quality_floor=assignment.quality)
     workbook = replace(workbook, problem=replace(workbook.problem, limits=limits))
     best: Assignment | None = None
-    if workbook.is_open:
+    if workbook.is_priced and all(decision.chosen.cost is not None for decision in decisions.values()):
         with contextlib.suppress(Infeasible):
             best = solved(workbook.problem, rules)
     kind: Kind = "fixed" if isinstance(configuration, FixedSettings) else "by_class"
@@ -117,7 +117,11 @@ def _comparable(problem: Problem, decisions: Mapping[str, Decision]) -> Problem:
 
 
 def _as_problem(market: Market, workbook: Workbook, decisions: Mapping[str, Decision]) -> Problem:
-    """Return the problem whose only answer is what was decided, so that it is measured as the optimizer's is."""
+    """Return the problem whose only answer is what was decided, so that it is measured as the optimizer's is.
+
+    Quality and latency are measured even where a price is not known. A 0 stands for it, and no amount is told of the
+    answer then.
+    """
     options = []
     known = {step.step_id: step for step in workbook.problem.steps}
     for step_id, decision in decisions.items():

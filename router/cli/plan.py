@@ -86,6 +86,11 @@ def plan(
         "run_key": run_key,
         "task_class": task_class,
     }
+    if steps is not None and task_class is not None and not run:
+        from router.errors import WrongUsage
+
+        message = f"--class: {task_class!r} is given with --plan, whose steps have classes of their own"
+        raise WrongUsage(message, hint="give the steps a task_class in the file, or leave --class out")
     work, words = _task(task, file, steps, {"candidates": tuple(model or ()), **own})
     shown = _Shown(work, words, form, output, is_quiet=quiet)
     router = Router()

@@ -127,8 +127,9 @@ def _whole(value: Any) -> PlanFile:
     if not isinstance(listed, list) or not isinstance(words, str | None):
         wrong = "task" if isinstance(listed, list) else key
         raise WrongUsage(f"--plan: {wrong} is {str(value[wrong])[:40]!r}; a {_KINDS[wrong]} is allowed", hint=_FORMAT)
-    if key == "tasks" and value.get("n_tasks") != len(listed):
-        message = f"--plan: n_tasks is {value.get('n_tasks')}, but there are {len(listed)} tasks"
+    count = value.get("n_tasks")
+    if key == "tasks" and (isinstance(count, bool) or count != len(listed)):  # in Python, true is 1
+        message = f"--plan: n_tasks is {count}, but there are {len(listed)} tasks"
         raise WrongUsage(message, hint="the file may be cut; n_tasks is the number of tasks")
     steps = _steps((f"{key[:-1]} {number}", each) for number, each in enumerate(listed, 1))
     asked = {name: value[name] for name in _ASKED if name != "task" and value.get(name) is not None}

@@ -166,6 +166,11 @@ def test_html_has_the_frontier_as_a_chart(command_line: Call) -> None:
         (("--plan", "dangling.json"), "error: steps: step 'a' depends on 'z', which does not exist", 2),
         (("--plan", "many.json"), "error: steps: it has 10000 steps; 1 to 1000 are allowed", 2),
         (("--plan", "missing.json"), "error: --plan: ", 2),
+        (
+            ("--plan", "plan.json", "--class", "code"),
+            "error: --class: 'code' is given with --plan, whose steps have",
+            2,
+        ),
         (("--plan", "plan.json", "--latency", "-1"), "error: task: latency_objective_s is -1.0; ", 2),
     ],
 )

@@ -295,6 +295,10 @@ CYCLE = [
             [{"id": f"s{n}", "prompt": "x"} for n in range(10_000)],
             r"^steps: it has 10000 steps; 1 to 1000 are allowed$",
         ),
+        (
+            [{"id": "a", "prompt": "x", "candidates": ["gpt-4.2"]}],
+            r"^steps: step 'a': candidates: model: 'gpt-4.2' does not exist; did you mean ",
+        ),
     ],
 )
 def test_a_plan_that_is_none_is_one_clear_line(steps: list[dict[str, Any]], message: str) -> None:
@@ -331,3 +335,19 @@ def test_a_fixed_model_without_a_price_has_a_plan_without_a_cost() -> None:
     )
     assert [(each.decision.chosen.model, each.cost) for each in found.steps] == [("mystery", None), ("mystery", None)]
     assert (found.cost, found.saving_usd, found.frontier) == (None, None, ())
+
+
+@pytest.mark.parametrize("role", ["orchestrator", "worker"])
+def test_where_one_price_is_not_known_no_total_is_said(role: str) -> None:
+    """The endpoint's mystery has no price. Whether it merges or does the steps, a saving would count it as 0."""
+    local = {"base_url": "http://127.0.0.1:9/v1", "models": {"mystery": "m", "gpt-4.1": "g", "gpt-4.1-mini": "i"}}
+    own = {"policy": "fixed", "orchestrator": "gpt-4.1-mini", "worker": "gpt-4.1", role: "mystery"}
+    made = Settings.model_validate({"endpoints": {"local": local}, "configurations": {"local": own}})
+    steps = [step("a", "chat"), step("b", "chat", "a")]
+    found = Router(made, environ={}, fx=FxTable(())).plan(
+        "do it", plan=Plan.graph(steps), configuration="local", with_frontier=True
+    )
+    assert [each.cost is None for each in found.rows] == [role == "worker", role == "worker", role == "orchestrator"]
+    assert (found.cost, found.best_assignment, found.saving_usd) == (None, None, None)
+    if role == "orchestrator":
+        assert found.frontier == ()

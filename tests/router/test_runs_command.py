@@ -157,6 +157,11 @@ def test_quiet_says_nothing_but_the_error_of_a_run_that_failed(
         ('{"tasks": [{"id": "a", "class": 7, "prompt": "x"}], "n_tasks": 1}', "error: --plan: task 1: task_class: "),
         (f'{{"tasks": {json.dumps(STEPS)}, "n_tasks": 4}}', "error: --plan: n_tasks is 4, but there are 3 tasks"),
         (f'{{"tasks": {json.dumps(STEPS)}}}', "error: --plan: n_tasks is None, but there are 3 tasks"),
+        (f'{{"tasks": {json.dumps(STEPS[:1])}, "n_tasks": true}}', "error: --plan: n_tasks is True, but there are 1 t"),
+        (
+            '[{"id": "a", "prompt": "x", "candidates": ["gpt-4.2"]}]',
+            "error: steps: step 'a': candidates: model: 'gpt-4.2'",
+        ),
         ('[{"id": "a", "prompt": "x", "class": "cod"}]', "error: steps: step 'a': class: 'cod' does not exist"),
         ('[{"id": "a", "prompt": "x", "depends_on": ["a"]}]', "error: steps: the steps a → a wait for each other"),
         ('[{"id": "a", "prompt": "x"}, {"id": "a", "prompt": "x"}]', "error: steps: step id 'a' is used twice"),
