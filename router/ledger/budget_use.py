@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from pricing.money import join_amount
 from router.errors import BudgetExceeded, BudgetUncounted
 from router.ledger.budget_records import BudgetRow, BudgetScope
+from router.ledger.driver import insert_if_absent
 from router.ledger.rows import NANO, storable_text, to_nano
 from router.ledger.tables import UNSETTLED, attempts, budget_use, usage_buckets
 
@@ -69,8 +70,6 @@ def count_use(connection: sa.Connection, budget: BudgetRow, month: tuple[int, in
         month: its start and end, microseconds since 1970 UTC, half-open.
         convert: turns an amount of another currency into the budget's.
     """
-    from router.ledger.statements import insert_if_absent  # which itself uses this module
-
     scope, name = budget.scope, storable_text(budget.name)
     row = {"scope": scope, "name": name, "month_start_us": month[0], "currency": budget.amount.currency}
     begun = connection.execute(insert_if_absent(connection.dialect.name, budget_use), {**row, "used_nano": 0}).rowcount

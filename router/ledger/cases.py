@@ -9,8 +9,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from router.ledger.budget_records import CaseRow
+from router.ledger.driver import insert_if_absent
 from router.ledger.rows import storable_text
-from router.ledger.statements import insert_if_absent
 from router.ledger.tables import cases
 
 

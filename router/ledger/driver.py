@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 
 Row = Mapping[str, Any]
 Process = Callable[[Any], Any]
+_Made = TypeVar("_Made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,49 @@ class Prepared:
         for place, process in self.by_place:
             values[place] = process(values[place])
         return values
+
+
+def insert_into(dialect_name: str, table: sa.Table) -> postgresql.Insert | sqlite.Insert:
+    """Return an insert that can say what becomes of a row whose key is there already.
+
+    Args:
+        dialect_name: "sqlite" or "postgresql"; both spell it alike.
+        table: the table.
+    """
+    return postgresql.insert(table) if dialect_name == "postgresql" else sqlite.insert(table)
+
+
+def insert_if_absent(dialect_name: str, table: sa.Table, *key: str) -> sa.Insert:
+    """Return an insert that leaves a row whose key is there already as it is.
+
+    Its `rowcount` is kept: without that, PostgreSQL's is -1 once the rows are in.
+
+    Args:
+        dialect_name: "sqlite" or "postgresql".
+        table: the table.
+        key: columns of the key that is meant; a conflict with another one is an error. None: the primary key.
+    """
+    columns = list(key) or [column.name for column in table.primary_key]
+    insert = insert_into(dialect_name, table).on_conflict_do_nothing(index_elements=columns)
+    return insert.execution_options(preserve_rowcount=True)
+
+
+def once_for_each(make: Callable[[sa.Dialect], _Made]) -> Callable[[sa.Connection], _Made]:
+    """Return what gives a connection its statements, made once for each kind of database.
+
+    Args:
+        make: makes them in the words of a database.
+    """
+    known: dict[str, _Made] = {}
+
+    def of(connection: sa.Connection) -> _Made:
+        dialect = connection.dialect
+        found = known.get(dialect.name)
+        if found is None:
+            found = known[dialect.name] = make(dialect)
+        return found
+
+    return of
 
 
 def prepare(statement: sa.Insert | sa.Update, dialect: sa.Dialect, columns: Sequence[str]) -> Prepared:

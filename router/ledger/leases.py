@@ -15,11 +15,11 @@ import sqlalchemy as sa
 
 from router.errors import WrongUsage
 from router.ledger.database import id_batches
+from router.ledger.driver import insert_if_absent
 from router.ledger.marks import mark, note_run
 from router.ledger.message_prune import delete_expired
 from router.ledger.records import ANSWER_KEPT_US, Answer, RunStarted, RunStatus
 from router.ledger.rows import is_id, rows_of, storable_text
-from router.ledger.statements import insert_if_absent
 from router.ledger.tables import answers, run_requests, runs
 
 ClaimKind = Literal["new", "finished", "held", "resumed"]

@@ -13,9 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
-from router.ledger.driver import Prepared, fetch, prepare, prepare_named, run
+from router.ledger.driver import Prepared, fetch, insert_if_absent, once_for_each, prepare, prepare_named, run
 from router.ledger.message_records import CursorRow, Placed
 from router.ledger.message_tables import cursors, messages, topics
 
@@ -24,12 +23,6 @@ CHANNEL = "farebox_messages"
 MESSAGE_COLUMNS = tuple(column.name for column in messages.columns)
 _TOPIC_COLUMNS = tuple(column.name for column in topics.columns)
 Written = Mapping[str, Any]
-
-
-def insert_unless_there(dialect: sa.Dialect, table: sa.Table) -> sa.Insert:
-    """Return an insert that leaves a row whose primary key is there already as it is."""
-    insert = postgresql.insert if dialect.name == "postgresql" else sqlite.insert
-    return insert(table).on_conflict_do_nothing(index_elements=list(table.primary_key))
 
 
 def named(name: str) -> sa.BindParameter[Any]:
@@ -44,7 +37,7 @@ class _Statements:
         topic, key = named("topic"), named("key")
         of_topic = topics.c.topic == topic
         self.lock = prepare_named(sa.select(topics.c.last_seq).where(of_topic).with_for_update(), dialect)
-        self.make = prepare(insert_unless_there(dialect, topics), dialect, _TOPIC_COLUMNS)
+        self.make = prepare(insert_if_absent(dialect.name, topics), dialect, _TOPIC_COLUMNS)
         known = sa.select(messages.c.seq, messages.c.message_id, messages.c.published_us)
         self.find = prepare_named(known.where(messages.c.topic == topic, messages.c.key == key), dialect)
         self.insert = prepare(sa.insert(messages), dialect, MESSAGE_COLUMNS)
@@ -56,16 +49,7 @@ class _Statements:
         self.move = prepare_named(update, dialect)
 
 
-_known: dict[str, _Statements] = {}
-
-
-def _statements(connection: sa.Connection) -> _Statements:
-    """Return what is run, made once for each kind of database."""
-    dialect = connection.dialect
-    found = _known.get(dialect.name)
-    if found is None:
-        found = _known[dialect.name] = _Statements(dialect)
-    return found
+_statements = once_for_each(_Statements)
 
 
 def publish(connection: sa.Connection, rows: Sequence[Written]) -> int:

@@ -62,7 +62,9 @@ def _sampled(connection: sa.Connection, as_of_us: int, days: int) -> Iterator[sa
     """Yield rows, newest first: the newest of all, then of each day the newest that are older than those."""
     newest = _span(connection, as_of_us - days * DAY_US, as_of_us, NEWEST)
     yield from newest
-    before_us = newest[-1]["started_us"] if newest else 0
+    if len(newest) < NEWEST:  # they are all there is
+        return
+    before_us = newest[-1]["started_us"]
     for day in range(days):
         end_us = as_of_us - day * DAY_US
         yield from _span(connection, end_us - DAY_US, min(end_us, before_us), OF_ALL_DAYS // days)

@@ -15,9 +15,9 @@ import sqlalchemy as sa
 
 from router.ledger import histograms
 from router.ledger.digests import pair_from_text, pair_text
+from router.ledger.driver import insert_if_absent
 from router.ledger.rollup_scan import Pair, Scanned, keys_of, with_status
 from router.ledger.rollup_tables import WIDTHS, attempts_rollup, dearest_runs, rollup_keys, runs_rollup
-from router.ledger.statements import insert_if_absent
 from router.ledger.sums import KEY_COLUMNS, SUM_NAMES
 from router.ledger.tables import tag_sets
 

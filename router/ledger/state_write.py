@@ -11,12 +11,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
-from router.ledger.driver import fetch, prepare, prepare_named, run
+from router.ledger.driver import fetch, insert_if_absent, insert_into, once_for_each, prepare, prepare_named, run
 from router.ledger.message_records import ANY, Changed, SnapshotRow
 from router.ledger.message_tables import state, state_snapshot_entries, state_snapshots, state_spaces
-from router.ledger.message_write import Written, insert_unless_there, named
+from router.ledger.message_write import Written, named
 
 _SPACE_COLUMNS = tuple(column.name for column in state_spaces.columns)
 _VALUE_COLUMNS = tuple(column.name for column in state.columns)
@@ -30,9 +29,9 @@ class _Statements:
         of_space = state_spaces.c.namespace == namespace
         of_key = (state.c.namespace == namespace, state.c.key == named("key"))
         self.lock = prepare_named(sa.select(state_spaces.c.last_version).where(of_space).with_for_update(), dialect)
-        self.make = prepare(insert_unless_there(dialect, state_spaces), dialect, _SPACE_COLUMNS)
+        self.make = prepare(insert_if_absent(dialect.name, state_spaces), dialect, _SPACE_COLUMNS)
         self.find = prepare_named(sa.select(state.c.version).where(*of_key), dialect)
-        insert = (postgresql.insert if dialect.name == "postgresql" else sqlite.insert)(state)
+        insert = insert_into(dialect.name, state)
         new = {name: getattr(insert.excluded, name) for name in ("version", "value", "changed_us")}
         upsert = insert.on_conflict_do_update(index_elements=list(state.primary_key), set_=new)
         self.put = prepare(upsert, dialect, _VALUE_COLUMNS)
@@ -41,16 +40,7 @@ class _Statements:
         self.count = prepare_named(sa.update(state_spaces).where(of_space).values(last_version=last), dialect)
 
 
-_known: dict[str, _Statements] = {}
-
-
-def _statements(connection: sa.Connection) -> _Statements:
-    """Return what is run, made once for each kind of database."""
-    dialect = connection.dialect
-    found = _known.get(dialect.name)
-    if found is None:
-        found = _known[dialect.name] = _Statements(dialect)
-    return found
+_statements = once_for_each(_Statements)
 
 
 def change(connection: sa.Connection, rows: Sequence[Written]) -> int:

@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from router.errors import LedgerError
 from router.ledger import tables
 from router.ledger.budget_use import forget_all_use, use_budgets
 from router.ledger.bulk_insert import refuse_pruned
-from router.ledger.driver import Prepared, ensure_begun, prepare, run
+from router.ledger.driver import Prepared, ensure_begun, insert_if_absent, prepare, run
 from router.ledger.marks import mark_rows
 from router.ledger.message_write import move_cursors, publish
 from router.ledger.rows import Kind, Row
@@ -45,7 +44,6 @@ _OF_OTHERS = frozenset({Kind.IMPORTED_ATTEMPT, Kind.USAGE_BUCKET})
 _KEY_OF = {kind: itemgetter(*(column.name for column in table.primary_key)) for kind, table in _KEPT.items()}
 TRANSACTED = {Kind.MESSAGE: publish, Kind.CURSOR: move_cursors, Kind.STATE: change}
 """What takes more than one statement a row."""
-_Insert = TypeVar("_Insert", bound=sa.Insert)
 _INSERTED = {Kind.RUN: tables.runs, Kind.ATTEMPT: tables.attempts, Kind.TOOL_CALL: tables.tool_calls}
 _UPDATED = {
     Kind.ATTEMPT_END: "attempt {key_attempt_id}: has not been started, or is completed already",
@@ -53,24 +51,6 @@ _UPDATED = {
     Kind.STEP_END: "step {key_step_id!r} of run {key_run_id}: is not in the ledger",
     Kind.RUN_END: "run {key_run_id}: is not in the ledger, has ended already, or is another process's now",
 }
-
-
-def insert_if_absent(dialect_name: str, table: sa.Table, *key: str) -> sa.Insert:
-    """Return an insert that leaves a row whose key is there already as it is.
-
-    Args:
-        dialect_name: "sqlite" or "postgresql"; both spell it alike.
-        table: the table.
-        key: columns of the key that is meant; a conflict with another one is an error. None: the primary key.
-    """
-    columns = list(key) or [column.name for column in table.primary_key]
-    insert = postgresql.insert if dialect_name == "postgresql" else sqlite.insert
-    return counted(insert(table).on_conflict_do_nothing(index_elements=columns))
-
-
-def counted(insert: _Insert) -> _Insert:
-    """Return the insert with its `rowcount` kept: without it, PostgreSQL's is -1 once the rows are in."""
-    return insert.execution_options(preserve_rowcount=True)
 
 
 def execute_rows(connection: sa.Connection, rows: Iterable[Row]) -> int:

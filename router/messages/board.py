@@ -263,7 +263,9 @@ class Board:
         """
         if before.tzinfo is None:
             raise WrongUsage(f"before: {before.isoformat()} has no time zone", hint="datetime.now(UTC) has one")
-        before_us = int(before.timestamp() * 1_000_000)
+        from router.ledger.reader import instant_us
+
+        before_us = instant_us(before)
         pruning = self.ledger.begin(lambda connection: prune_messages(connection, before_us, topic))
         return await asyncio.wrap_future(pruning)
 

@@ -76,7 +76,12 @@ class State:
         return State(self._ledger, namespace)
 
     async def get(self, key: str) -> Entry | None:
-        """Return a key's value and version, or None."""
+        """Return a key's value and version, or None.
+
+        Raises:
+            WrongUsage: the key is not allowed.
+            LedgerError: the database cannot be read.
+        """
         row = await asyncio.to_thread(self._ledger.messages.value, self.namespace, _checked_key(key))
         return None if row is None else _entry(row)
 
@@ -90,7 +95,7 @@ class State:
 
         Raises:
             StaleVersion: another version is on record; nothing was written.
-            WrongUsage: the key or the value is not allowed.
+            WrongUsage: the key, the value or the version is not allowed.
             LedgerError: the database cannot be written.
         """
         text = json_text(f"key {key!r}: value", value, MOST_VALUE_BYTES)
@@ -105,6 +110,7 @@ class State:
 
         Raises:
             StaleVersion: another version is on record; nothing was deleted.
+            WrongUsage: the key or the version is not allowed.
             LedgerError: the database cannot be written.
         """
         if version is None:
@@ -120,6 +126,7 @@ class State:
 
         Raises:
             RouterError: others came first a hundred times.
+            WrongUsage: the key or the new value is not allowed.
             LedgerError: the database cannot be read or written.
         """
         for _ in range(UPDATE_TRIES):
@@ -140,9 +147,9 @@ class State:
             message = f"key {key!r}: version {version!r} is not allowed; one that was read, None or {ANY!r} is"
             raise WrongUsage(message, hint="await state.get(key) gives value and version")
         changed = Changed()
-        expires_us = _now_us() + ANSWER_KEPT_US if self._run_id else None
-        of_run = {"run_id": self._run_id, "expires_us": expires_us}
-        await self._ledger.write(StateChanged(self.namespace, key, text, version, _now_us(), changed, **of_run))  # type: ignore[arg-type]
+        now_us = _now_us()
+        of_run = (self._run_id, self._expires_us(now_us))
+        await self._ledger.write(StateChanged(self.namespace, key, text, version, now_us, changed, *of_run))
         if not changed.is_changed and version != ANY:
             raise self._stale(key, version, changed.version)
         return changed
@@ -154,7 +161,11 @@ class State:
         return StaleVersion(message, on_record, hint="get it, and put with the version that it has")
 
     async def keys(self, prefix: str = "") -> tuple[str, ...]:
-        """Return the keys that begin with a prefix, in their order."""
+        """Return the keys that begin with a prefix, in their order.
+
+        Raises:
+            LedgerError: the database cannot be read.
+        """
         return tuple(await self.items(prefix))
 
     async def items(self, prefix: str = "", snapshot: str | None = None) -> dict[str, Entry]:
@@ -200,19 +211,30 @@ class State:
         return version
 
     async def snapshots(self) -> tuple[Snapshot, ...]:
-        """Return the snapshots, the oldest first."""
+        """Return the snapshots, the oldest first.
+
+        Raises:
+            LedgerError: the database cannot be read.
+        """
         rows = await asyncio.to_thread(self._ledger.messages.snapshots, self.namespace)
         return tuple(map(_snapshot, rows))
 
     async def drop_snapshot(self, name: str) -> bool:
-        """Delete a snapshot; return whether there was one."""
+        """Delete a snapshot; return whether there was one.
+
+        Raises:
+            LedgerError: the database cannot be written.
+        """
         dropping: Future[bool] = self._ledger.begin(lambda connection: drop_snapshot(connection, self.namespace, name))
         return await asyncio.wrap_future(dropping)
 
+    def _expires_us(self, now_us: int) -> int | None:
+        """When a namespace that is made now may be deleted, microseconds since 1970 UTC; None: never."""
+        return now_us + ANSWER_KEPT_US if self._run_id else None
+
     async def _job(self, act: Callable[..., Any], name: str) -> Any:
         now_us = _now_us()
-        expires_us = now_us + ANSWER_KEPT_US if self._run_id else None
-        made = {"run_id": self._run_id, "expires_us": expires_us, "changed_us": now_us}
+        made = {"run_id": self._run_id, "expires_us": self._expires_us(now_us), "changed_us": now_us}
         return await asyncio.wrap_future(
             self._ledger.begin(lambda connection: act(connection, self.namespace, name, made))
         )
