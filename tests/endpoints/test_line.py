@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 from yarl import URL
@@ -31,11 +31,10 @@ class Served:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         try:
-            while not writer.is_closing():
-                await self._script(reader, writer)
-                await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
+            with suppress(asyncio.IncompleteReadError, ConnectionError):
+                while not writer.is_closing():
+                    await self._script(reader, writer)
+                    await writer.drain()
         finally:
             writer.close()
 

@@ -190,7 +190,7 @@ async def test_a_server_that_does_not_start_is_one_line(shop: Make, server: Any,
     made = await shop({"bad": {**server, "allow": ["*"]}}, approved=False)
     with pytest.raises(ToolServerError) as caught:
         async with made.toolbox.kit(["bad__*"]):
-            pass
+            pytest.fail("a kit was given of a server that does not start")
     assert str(caught.value).startswith("tool server bad: ")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -364,8 +364,8 @@ async def test_a_session_for_each_worker_is_its_own_process_and_ends_with_it(sho
 
 async def test_closing_ends_every_server(shop: Make) -> None:
     made = await shop(("one", "two"))
-    async with made.toolbox.kit(["one__*", "two__*"]):
-        pass
+    async with made.toolbox.kit(["one__*", "two__*"]) as kit:
+        assert {name.partition("__")[0] for name in kit.tools} == {"one", "two"}
     pids = [*made.pids("one"), *made.pids("two")]
     assert all(map(is_alive, pids))
     await made.toolbox.aclose()

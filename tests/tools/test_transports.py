@@ -41,11 +41,18 @@ def reached(transport: str, port: int, **more: Any) -> dict[str, Any]:
 
 
 async def call(kit: Kit, name: str, **arguments: Any) -> Answer:
-    async def started(_queue_us: int) -> None:
-        pass
+    waits_us: list[int] = []
+
+    async def started(queue_us: int) -> None:
+        assert queue_us >= 0
+        waits_us.append(queue_us)
 
     ready = kit.prepared(name, json.dumps(arguments))
-    return await kit.call(ready, None, started) if isinstance(ready, Ready) else ready
+    if not isinstance(ready, Ready):
+        return ready
+    answer = await kit.call(ready, None, started)
+    assert len(waits_us) == 1
+    return answer
 
 
 async def check_whole(kit: Kit) -> None:
