@@ -263,28 +263,20 @@ class Router:
         from router.heartbeat import Heartbeat
         from router.lifecycle import Bench
 
-        loop = asyncio.get_running_loop()
-        if self._loop is None:
-            self._loop = loop
-        if self._loop is not loop:
-            raise WrongUsage("router: it was first used on another event loop", hint="make one Router an event loop")
-        ledger, monthly = self._ledger, self._monthly
-        if ledger is None or monthly is None or not market.endpoints.keys() <= self._endpoints.keys():
-            ledger, monthly = await self._open(market)
+        ledger, monthly = await self._opened(market)
         if self._fx is not None and market.fx is not self._fx:
             market = replace(market, fx=self._fx)
-        if self._learner is None:
-            self._learner = await self._open_learner(ledger)
-        self._learner.look()
-        if market.experience is not self._learner.experience:
-            market = replace(market, experience=self._learner.experience)
+        learner = self._learner or await self._open_learner(ledger)
+        learner.look()
+        if market.experience is not learner.experience:
+            market = replace(market, experience=learner.experience)
         if self._heart is None:
             self._heart = Heartbeat(ledger)
         if self._judge is None and self.settings.judge.is_on:
             from router.judge import Judge
 
             self._judge = Judge(self.settings.judge)
-        shared = (self._heart, monthly, self._health, self._open_toolbox(), self._judge, self._learner)
+        shared = (self._heart, monthly, self._health, self._open_toolbox(), self._judge, learner)
         return Bench(ledger, self._endpoints, self._gates, market, self.settings, *shared)
 
     async def _open_learner(self, ledger: Ledger) -> Learner:
@@ -304,6 +296,15 @@ class Router:
 
             self._toolbox = Toolbox(self.settings, self.environ)
         return self._toolbox
+
+    async def _opened(self, market: Market) -> tuple[Ledger, MonthlyBudgets]:
+        loop = asyncio.get_running_loop()
+        self._loop = self._loop or loop
+        if self._loop is not loop:
+            raise WrongUsage("router: it was first used on another event loop", hint="make one Router an event loop")
+        if self._ledger is None or self._monthly is None or not market.endpoints.keys() <= self._endpoints.keys():
+            return await self._open(market)
+        return self._ledger, self._monthly
 
     async def _open(self, market: Market) -> tuple[Ledger, MonthlyBudgets]:
         """Open what is not open yet."""
@@ -338,7 +339,8 @@ class Router:
         """Return messages and state between agents, on the router's own ledger; it needs no endpoint and no key."""
         from router.messages import Board
 
-        return Board((await self._bench(self.market())).ledger)
+        ledger, _ = await self._opened(self.market())  # the record of past work is of no use to it
+        return Board(ledger)
 
     def health(self) -> Mapping[str, EndpointHealth]:
         """Return whether each endpoint is up, by name; empty before the first task was run."""

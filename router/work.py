@@ -78,24 +78,26 @@ async def work(
         context=settings.context,
         tools=None if bench.toolbox is None else (bench.toolbox, bench.toolbox.allowance()),
     )
+    given = given_plan(task, settings.swarm.max_steps)
+    if given is None and not estimate.planned:
+        return await _single(swarm, estimate.decision, say)
     part = replace(swarm, task=loosened(task, configuration_of(settings, task)[1]))
-    if (given := given_plan(task, settings.swarm.max_steps)) is not None:
+    if given is not None:
         course = Course(given.steps, given.merges)
         return await _swarm(await _placed(part, settings, task, given), course, estimate.decision, say)
-    if estimate.planned:
-        try:
-            plan = await make_plan(part, separable_parts(task.text))
-        except (PlanError, RunFailed, *REFUSED) as error:
-            if task.plan == "always":
-                raise
-            log.warnings.append(f"done in one call, since planning failed: {error}")
-        else:
-            if bench.is_plan_only:
-                raise PlanMade(desk.run_id, plan)
-            course = await recalled(part, plan)
-            placed = await _placed(part, settings, task, course.plan)
-            return await _swarm(placed, course, estimate.decision, say, may_replan=True)
-    return await _single(swarm, None if estimate.planned else estimate.decision, say)
+    try:
+        plan = await make_plan(part, separable_parts(task.text))
+    except (PlanError, RunFailed, *REFUSED) as error:
+        if task.plan == "always":
+            raise
+        log.warnings.append(f"done in one call, since planning failed: {error}")
+    else:
+        if bench.is_plan_only:
+            raise PlanMade(desk.run_id, plan)
+        course = await recalled(part, plan)
+        placed = await _placed(part, settings, task, course.plan)
+        return await _swarm(placed, course, estimate.decision, say, may_replan=True)
+    return await _single(swarm, None, say)
 
 
 async def _placed(swarm: Swarm, settings: Settings, task: Task, plan: Plan) -> Swarm:

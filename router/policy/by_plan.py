@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from router import quality
@@ -53,14 +54,17 @@ def rule_of(configuration: ByPlanSettings, task_class: str) -> PlanRule:
     own = configuration.classes.get(name)
     built_in = BUILT_IN_RULES.get(name)
     named = own.candidates if own else ()
-    named = named or configuration.candidates or tuple(CandidateSettings(model=each) for each in _models(built_in))
+    named = named or configuration.candidates or _built_in_candidates(name)
     if own is not None:
         return own.model_copy(update={"candidates": named})
     return PlanRule(quality_floor=built_in.quality_floor if built_in else None, candidates=named)
 
 
-def _models(rule: ClassRule | None) -> tuple[str, ...]:
-    return rule.candidates if rule else BUILT_IN_RULES["chat"].candidates
+@cache
+def _built_in_candidates(name: str) -> tuple[CandidateSettings, ...]:
+    """Return the candidates of a built-in class's rule; of any other class, those of `chat`."""
+    rule = BUILT_IN_RULES.get(name) or BUILT_IN_RULES["chat"]
+    return tuple(CandidateSettings(model=each) for each in rule.candidates)
 
 
 def as_by_class(configuration: ByPlanSettings) -> ByClassSettings:
@@ -125,7 +129,7 @@ def weigh_ways(market: Market, ways: Iterable[Way], need_of_way: Callable[[Way],
         need_of_way: returns what the call has to be given where it is done in a way: the thinking is in its output.
     """
     return tuple(
-        replace(weigh(market, need, quotation, way.own_quality), effort=way.effort)
+        weigh(market, need, quotation, way.own_quality, way.effort)
         for way in ways
         for need in (need_of_way(way),)
         for quotation in market.quotations(way.model)

@@ -174,7 +174,11 @@ def expected_size(experience: Experience, need: Need, model: str) -> Size:
 
 
 def weigh(
-    market: Market, need: Need, quotation: Quotation, own_quality: tuple[float, float] | None = None
+    market: Market,
+    need: Need,
+    quotation: Quotation,
+    own_quality: tuple[float, float] | None = None,
+    effort: str | None = None,
 ) -> Candidate:
     """Return an offer with its numbers for one request; `lost` is the first hard requirement that it breaks.
 
@@ -183,6 +187,7 @@ def weigh(
         need: what the call has to be given.
         quotation: the offer.
         own_quality: share and lower bound of the user's own figure, 0 to 1; None: the published one.
+        effort: see `Candidate`.
     """
     offer = quotation.offer
     size = expected_size(market.experience, need, offer.model)
@@ -199,6 +204,7 @@ def weigh(
         script=need.script,
         estimated_input_tokens=need.input_tokens,
         prior_high_tokens=need.output.high_tokens,
+        effort=effort,
     )
     lost = _unfit(market, need, candidate, quotation.info)
     warning = _warning(market, need, candidate, quotation)
