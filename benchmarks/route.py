@@ -5,12 +5,15 @@
 The answers are checked first: each way gets the same text, and the ledger has one row a call. Times are CPU seconds of
 this process, the ledger's writing thread included (the server is another process); each round measures every way, so
 that what else the machine does meets all of them, and what is printed are medians over the rounds. The ledger is a
-SQLite file at synchronous=FULL. With eight calls at once commits are shared; one after another each call has its own.
+SQLite file at synchronous=FULL. "request and rows" is the least that a recorded call can take here: the same request,
+and the same four rows in the same two commits, with nothing decided, priced, checked or returned. With eight calls at
+once commits are shared; one after another each call has its own.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import statistics
 import subprocess
@@ -24,15 +27,19 @@ from typing import Any
 import aiohttp
 
 from benchmarks.disk import bare_commit_s
+from pricing.usage import Usage
 from router.client import Router
-from router.ledger import open_ledger
+from router.endpoints import open_endpoint
+from router.endpoints.protocol import Endpoint, WireRequest
+from router.ledger import Ledger, new_id, open_ledger
+from router.ledger.records import AttemptEnded, AttemptStarted, RunEnded, RunStarted
 from router.settings import Settings
 
 ROUTER = str(Path(sys.executable).with_name("router"))
 AT_ONCE = (8, 1)
 ROUNDS = 15
 MODEL = "gpt-4.1"
-BARE, OURS, LITELLM = "aiohttp", "aroute", "litellm.acompletion"
+BARE, LEAST, OURS, LITELLM = "aiohttp", "request and rows", "aroute", "litellm.acompletion"
 Call = Callable[[str], Awaitable[str]]
 Times = Mapping[str, Sequence[float]]
 
@@ -78,6 +85,23 @@ def aiohttp_call(url: str, session: aiohttp.ClientSession) -> Call:
     return call
 
 
+def least_call(endpoint: Endpoint, ledger: Ledger) -> Call:
+    """Return the request of `aroute` between the two commits of its four rows."""
+    usage = Usage(uncached_input_tokens=10, plain_output_tokens=10)
+
+    async def call(text: str) -> str:
+        run_id, attempt_id, at_us = new_id(), new_id(), time.time_ns() // 1000
+        run = RunStarted(run_id, "one", "1", at_us)
+        attempt = AttemptStarted(attempt_id, attempt_id, 1, "one", "sandbox", "openai", MODEL, at_us, run_id)
+        await ledger.write(run, attempt)
+        answer = await endpoint.send(WireRequest(MODEL, ({"role": "user", "content": text},), {}))
+        ended = AttemptEnded(attempt_id, "succeeded", "unknown", 1000, MODEL, usage=usage)
+        await ledger.write(ended, RunEnded(run_id, "succeeded", time.time_ns() // 1000))
+        return answer.text
+
+    return call
+
+
 async def cpu_ms(call: Call, calls: int, at_once: int) -> float:
     """Return the CPU time a call, milliseconds, over `calls` calls of which so many are made at once."""
     places = asyncio.Semaphore(at_once)
@@ -91,14 +115,25 @@ async def cpu_ms(call: Call, calls: int, at_once: int) -> float:
     return (time.process_time() - begun) / calls * 1000
 
 
-async def measure(url: str, database: str, calls: int) -> dict[int, Times]:
+async def measure(url: str, database: str, least: Ledger, calls: int) -> dict[int, Times]:
     """Return the CPU time a call of each way in each round, milliseconds, by how many are made at once."""
-    async with Router(settings_for(url, database), environ={}) as router, aiohttp.ClientSession() as session:
+    settings = settings_for(url, database)
+    endpoint = open_endpoint("sandbox", settings.endpoints["sandbox"], {})
+    async with (
+        Router(settings, environ={}) as router,
+        aiohttp.ClientSession() as session,
+        contextlib.aclosing(endpoint),
+    ):
 
         async def routed(text: str) -> str:
             return (await router.route(text, plan="never")).text
 
-        ways: dict[str, Call] = {BARE: aiohttp_call(url, session), OURS: routed, LITELLM: litellm_call(url)}
+        ways: dict[str, Call] = {
+            BARE: aiohttp_call(url, session),
+            LEAST: least_call(endpoint, least),
+            OURS: routed,
+            LITELLM: litellm_call(url),
+        }
         answers = {name: await call("What is a receipt?") for name, call in ways.items()}
         assert len(set(answers.values())) == 1, answers
         times: dict[int, dict[str, list[float]]] = {at_once: {name: [] for name in ways} for at_once in AT_ONCE}
@@ -116,7 +151,8 @@ def main(calls: int) -> None:
         server = subprocess.Popen([ROUTER, "sandbox", "--port", "0"], stdout=subprocess.PIPE, text=True)
         try:
             assert server.stdout is not None
-            found = asyncio.run(measure(server.stdout.readline().strip(), database, calls))
+            with open_ledger(f"sqlite:///{folder}/least.db") as least:
+                found = asyncio.run(measure(server.stdout.readline().strip(), database, least, calls))
         finally:
             server.terminate()
             server.wait()

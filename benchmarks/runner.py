@@ -5,10 +5,11 @@
 Every way sends the same prompts to a stand-in server in a process of its own. The runner decides on a model for each
 step, holds its cost, writes it down before it is sent and after it has ended (SQLite, synchronous=FULL) and prices it;
 gather sends, and nothing else; "a commit a row" is gather that writes four rows a step down, each in a transaction of
-its own, as a runner without group commit would. Answers are checked: each step has that of its own prompt, a few words
-long. "runner, streamed" is the runner with its own idle time-out: workers' answers are streamed, so that silence is
-noticed, and read in lulls; the runner beside it does not stream, as gather does not. An
-endpoint has to show that it takes a hundred calls at once, so the first round of the runner is printed apart.
+its own, as a runner without group commit would; "gather, openai" is gather over that package's own client, as most
+swarms are written. Answers are checked: each step has that of its own prompt, a few words long. "runner, streamed" is
+the runner with its own idle time-out: workers' answers are streamed, so that silence is noticed, and read in lulls; the
+runner beside it does not stream, as gather does not. An endpoint has to show that it takes a hundred calls at once, so
+the first round of the runner is printed apart.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import aiohttp
+from openai import AsyncOpenAI
 
 from benchmarks.disk import bare_commit_s
 from router.client import Router
@@ -86,6 +88,21 @@ def gather(url: str, session: aiohttp.ClientSession, note: Callable[[], Awaitabl
     return run
 
 
+def gather_openai(client: AsyncOpenAI) -> Way:
+    """Return calls through the vendor's own client, so many at once."""
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def one(prompt: str) -> str:
+        async with places:
+            answer = await client.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": prompt}])
+            return str(answer.choices[0].message.content)
+
+    async def run(prompts: list[str]) -> list[str]:
+        return list(await asyncio.gather(*map(one, prompts)))
+
+    return run
+
+
 def one_by_one(path: Path, thread: ThreadPoolExecutor) -> Callable[[], Awaitable[None]]:
     """Return what commits one row of an attempt's size, in a transaction of its own."""
 
@@ -111,7 +128,7 @@ def one_by_one(path: Path, thread: ThreadPoolExecutor) -> Callable[[], Awaitable
 
 async def measure(url: str, folder: Path, steps: int, rounds: int) -> dict[str, list[float]]:
     """Return the wall times of each way in each round, seconds."""
-    times: dict[str, list[float]] = {"runner": [], "runner, streamed": [], "gather": [], "a commit a row": []}
+    times: dict[str, list[float]] = {}
     with ThreadPoolExecutor(1) as thread:
         settings = settings_for(url, f"sqlite:///{folder}/ledger.db")
         connector = aiohttp.TCPConnector(limit=AT_ONCE)
@@ -120,6 +137,7 @@ async def measure(url: str, folder: Path, steps: int, rounds: int) -> dict[str, 
             Router(settings, environ={}) as router,
             Router(streaming, environ={}) as streamer,
             aiohttp.ClientSession(connector=connector) as session,
+            AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client,
         ):
             note = one_by_one(folder / "rows.db", thread)
             ways = {
@@ -127,6 +145,7 @@ async def measure(url: str, folder: Path, steps: int, rounds: int) -> dict[str, 
                 "runner, streamed": runner(streamer),
                 "gather": gather(url, session),
                 "a commit a row": gather(url, session, note),
+                "gather, openai": gather_openai(client),
             }
             for number in range(rounds):
                 prompts = [f"{ECHO_MARK}step {step} of round {number}" for step in range(steps)]
@@ -134,7 +153,7 @@ async def measure(url: str, folder: Path, steps: int, rounds: int) -> dict[str, 
                 for name, way in ways.items():
                     begun = time.perf_counter()
                     answers.add(tuple(await way(prompts)))
-                    times[name].append(time.perf_counter() - begun)
+                    times.setdefault(name, []).append(time.perf_counter() - begun)
                 assert answers == {tuple(prompt.removeprefix(ECHO_MARK) for prompt in prompts)}, "a wrong answer"
     return times
 
