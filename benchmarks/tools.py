@@ -1,9 +1,10 @@
 """Fifty tool calls at once over three stdio MCP servers whose tool takes 20 ms: how long each takes.
 
-Three ways, one after the other in every repetition, the answers compared first: the package's own client called
-directly; our toolbox; and our toolbox with the two rows of each call committed to a ledger (SQLite, synchronous=FULL).
-The target is p95 <= 60 ms with none mixed up, on a machine with nothing else to do. The medians of the repetitions are
-printed, with the time that a bare commit takes on this disk.
+Three ways, one after the other in every repetition, against servers that cost next to nothing (see servers/sleeper.py),
+the answers compared first: the package's own client called directly; our toolbox; and our toolbox with the two rows of
+each call committed to a ledger (SQLite, synchronous=FULL). The target is p95 <= 60 ms with none mixed up, on a machine
+with nothing else to do. The medians of the repetitions are printed, with the processor time that all fifty calls took
+in this process and the time that a bare commit takes on this disk.
 
 Run: python -m benchmarks.tools [repetitions]
 """
@@ -19,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 from mcp import Client, StdioServerParameters
@@ -33,21 +35,27 @@ from router.tools.approval import LOCK_NAME, approval, lock_text
 from router.tools.kit import Kit, Ready
 
 CALLS, SERVERS, TOOL_MS = 50, 3, 20
-SERVER = """
-import asyncio, sys
-from mcp.server import MCPServer
-server = MCPServer("bench", log_level="ERROR")
-@server.tool()
-async def work(text: str) -> str:
-    await asyncio.sleep(%d / 1000)
-    return sys.argv[1] + " " + text
-server.run()
-"""
+SERVER = Path(__file__).parent / "servers" / "sleeper.py"
 Call = Callable[[int], Awaitable[str]]
 
 
-async def timed(call: Call) -> tuple[list[float], float]:
-    """Make all calls at once; return how long each took, milliseconds, and all of them."""
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How long fifty calls took, milliseconds.
+
+    Args:
+        each: each call, in order of size.
+        whole: all of them.
+        processor: of this process, meanwhile.
+    """
+
+    each: Sequence[float]
+    whole: float
+    processor: float
+
+
+async def timed(call: Call) -> Times:
+    """Make all calls at once; return how long they took."""
     took: list[float] = []
 
     async def one(number: int) -> None:
@@ -56,9 +64,10 @@ async def timed(call: Call) -> tuple[list[float], float]:
         took.append((time.perf_counter() - begun) * 1000)
         assert answer == f"s{number % SERVERS} n{number}", answer
 
-    begun = time.perf_counter()
+    begun, begun_processor = time.perf_counter(), time.process_time()
     await asyncio.gather(*(one(number) for number in range(CALLS)))
-    return sorted(took), (time.perf_counter() - begun) * 1000
+    whole, processor = time.perf_counter() - begun, time.process_time() - begun_processor
+    return Times(sorted(took), whole * 1000, processor * 1000)
 
 
 def direct(clients: Sequence[Client]) -> Call:
@@ -89,10 +98,10 @@ def ours(kit: Kit, started: Callable[[int, int], Awaitable[None]], ended: Callab
 
 async def measured(folder: Path, repetitions: int) -> None:
     """Measure the three ways and print their medians."""
-    program = SERVER % TOOL_MS
     names = [f"s{number}" for number in range(SERVERS)]
-    programs = {name: {"command": sys.executable, "args": ["-c", program, name]} for name in names}
-    servers = {name: {**each, "allow": ["*"], "concurrency": CALLS} for name, each in programs.items()}
+    arguments = {name: ["-I", "-S", str(SERVER), name, str(TOOL_MS)] for name in names}
+    more = {"command": sys.executable, "allow": ["*"], "concurrency": CALLS}
+    servers = {name: {"args": arguments[name], **more} for name in names}
     settings = Settings.model_validate({"source": folder / "router.toml", "tools": {"servers": servers}})
     toolbox = Toolbox(settings, os.environ)
     offered = [each for name in servers for each in await toolbox.offered(name)]
@@ -100,9 +109,7 @@ async def measured(folder: Path, repetitions: int) -> None:
     async with AsyncExitStack() as stack:
         stack.push_async_callback(toolbox.aclose)
         clients = [
-            await stack.enter_async_context(
-                Client(StdioServerParameters(command=sys.executable, args=["-c", program, name]))
-            )
+            await stack.enter_async_context(Client(StdioServerParameters(command=sys.executable, args=arguments[name])))
             for name in servers
         ]
         kit = await stack.enter_async_context(toolbox.kit([f"{name}__*" for name in servers]))
@@ -129,19 +136,20 @@ async def measured(folder: Path, repetitions: int) -> None:
             "our toolbox": ours(kit, nothing, nothing),
             "our toolbox, rows committed": ours(kit, started, ended),
         }
-        found: dict[str, list[tuple[list[float], float]]] = {name: [] for name in ways}
+        found: dict[str, list[Times]] = {name: [] for name in ways}
         for turn in range(repetitions + 1):
             for name, call in ways.items():
                 result = await timed(call)
                 if turn:  # the first round warms up
                     found[name].append(result)
     print(f"{CALLS} calls at once over {SERVERS} stdio servers, a tool of {TOOL_MS} ms; medians of {repetitions}, ms")
-    print(f"{'':30}{'p50':>8}{'p95':>8}{'all':>8}")
+    print(f"{'':30}{'p50':>8}{'p95':>8}{'all':>8}{'processor':>12}")
     for name, results in found.items():
-        p50 = statistics.median(took[CALLS // 2] for took, _ in results)
-        p95 = statistics.median(took[int(CALLS * 0.95)] for took, _ in results)
-        whole = statistics.median(wall for _, wall in results)
-        print(f"{name:30}{p50:8.1f}{p95:8.1f}{whole:8.1f}")
+        p50 = statistics.median(times.each[CALLS // 2] for times in results)
+        p95 = statistics.median(times.each[int(CALLS * 0.95)] for times in results)
+        whole = statistics.median(times.whole for times in results)
+        processor = statistics.median(times.processor for times in results)
+        print(f"{name:30}{p50:8.1f}{p95:8.1f}{whole:8.1f}{processor:12.1f}")
     print(f"a bare commit on this disk: {bare_commit_s(folder) * 1000:.2f} ms; none mixed up")
 
 

@@ -12,7 +12,7 @@ import asyncio
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from router.attempts import CallSpec, Desk, now_us
@@ -225,10 +225,10 @@ class _Record:
     call: ToolCall
     number: int
     begun_ns: int = 0
+    id: str = field(init=False)
 
-    @property
-    def id(self) -> str:
-        return named_id("tool call", self.tools.key, self.call.position, self.number)
+    def __post_init__(self) -> None:
+        self.id = named_id("tool call", self.tools.key, self.call.position, self.number)
 
     async def started(self, queue_us: int) -> None:
         """Commit the first row."""

@@ -163,7 +163,7 @@ class Link:
             state = self._state
             assert state is not None  # noqa: S101 — set with the owner
             try:
-                up = await asyncio.shield(state)
+                up = state.result() if state.done() else await asyncio.shield(state)
             except ToolServerError as error:  # one for each caller: an error takes on the traceback of who raises it
                 raise ToolServerError(str(error), hint=error.hint) from None
             if state is self._state:  # else it was lost while this task waited for its turn

@@ -7,25 +7,31 @@ CancelledError); no message holds a secret.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
-import os
+import math
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TextIO
+from typing import TYPE_CHECKING, Any, Literal, Self
 
+import anyio
 import httpx2
 import mcp_types as types
-from mcp import Client, MCPError, StdioServerParameters, stdio_client
+from mcp import Client, MCPError
+from mcp.client.session import DEFAULT_CLIENT_INFO
 from mcp.client.sse import sse_client
+from mcp.client.stdio import get_default_environment
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
+from mcp_types.methods import validate_server_result
+from mcp_types.version import LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from router.errors import ToolServerError
 from router.tools.descriptors import Descriptor
 from router.tools.link import ConnectionLost, ServerFault
+from router.tools.program import Program
 from router.tools.results import Block, Raw
 
 if TYPE_CHECKING:
@@ -37,10 +43,7 @@ MOST_PAGES = 100
 """Pages of tools that are read: a list that never ends cannot hang a start."""
 MOST_EVENT_BYTES = 64 * 1024 * 1024
 HINT = "router tools check tries every server"
-SAID_BYTES = 2000
-"""How much of what a program says on its standard error is remembered, for the message if it does not start."""
-LAST_WORDS_S = 0.2
-"""Longest wait for the rest of that, once the program is left, seconds."""
+NO_RESULT = "the server's answer is not a tool's result"
 
 # Without a handler of the user's, Python prints warnings and tracebacks of a library to the terminal.
 for _name in ("mcp", "client", "mcp_types", "httpx2", "httpcore2"):
@@ -52,12 +55,23 @@ _ANSWER: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAda
 
 
 class McpSession:
-    """One open connection to a server. See `router.tools.link.Session`, whose protocol it keeps."""
+    """One open connection to a server. See `router.tools.link.Session`, whose protocol it keeps.
 
-    def __init__(self, name: str, client: Client, ended: Callable[[], None]) -> None:
+    Args:
+        name: the server's name.
+        client: has agreed with it on a version of MCP.
+        ended: called as soon as the connection is seen to have ended.
+        program: the server, where it was started here: its tools are called past the client, which takes 0.5 ms of
+            processor time for what takes 0.03.
+    """
+
+    def __init__(self, name: str, client: Client, ended: Callable[[], None], program: Program | None) -> None:
         self._name = name
         self._client = client
         self._ended = ended
+        self._program = program
+        self._version = client.session.protocol_version or LATEST_HANDSHAKE_VERSION
+        self._envelope = _envelope(self._version)
 
     async def tools(self) -> tuple[Descriptor, ...]:
         """Return every tool that the server offers, in its order."""
@@ -83,18 +97,33 @@ class McpSession:
             ConnectionLost: the connection broke before there was a result.
             ServerFault: the server did not do it, or its answer is no result.
         """
-        params = types.CallToolRequestParams(name=tool, arguments=dict(arguments))
         try:
-            answer = await self._client.session.send_request(types.CallToolRequest(params=params), _ANSWER)
+            if self._program is None:
+                params = types.CallToolRequestParams(name=tool, arguments=dict(arguments))
+                answer = await self._client.session.send_request(types.CallToolRequest(params=params), _ANSWER)
+            else:
+                answer = await self._told(self._program, {"name": tool, "arguments": arguments, **self._envelope})
         except MCPError as error:
             raise self._failed(error) from None
         except ValidationError:
-            raise ServerFault("the server's answer is not a tool's result") from None
+            raise ServerFault(NO_RESULT) from None
         except (RuntimeError, ValueError, OSError) as error:
             raise ServerFault(f"{type(error).__name__}: {error}") from None
         if isinstance(answer, types.InputRequiredResult):
             raise ServerFault("the tool asks for input of a person, which is not possible here")
         return _raw(answer)
+
+    async def _told(
+        self, program: Program, params: Mapping[str, Any]
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        reply = await program.reply("tools/call", params)
+        if "error" in reply:
+            raise MCPError.from_error_data(types.ErrorData.model_validate(reply["error"]))
+        result = reply.get("result")
+        if isinstance(result, dict):  # as the package does: by the version that was agreed on, then by its own types
+            with contextlib.suppress(KeyError):
+                validate_server_result("tools/call", self._version, result)
+        return _ANSWER.validate_python(result, by_name=False)
 
     def _failed(self, error: MCPError) -> ConnectionLost | ServerFault:
         words = " ".join(error.message.split())
@@ -104,6 +133,15 @@ class McpSession:
         if error.code == types.CONNECTION_CLOSED:
             return ConnectionLost("the connection broke")
         return ServerFault(words)
+
+
+def _envelope(version: str) -> Mapping[str, Any]:
+    """Return what the parameters of every request hold besides, in a version of MCP that has no handshake."""
+    if version not in MODERN_PROTOCOL_VERSIONS:
+        return {}
+    client = DEFAULT_CLIENT_INFO.model_dump(by_alias=True, mode="json", exclude_none=True)
+    keys = (types.PROTOCOL_VERSION_META_KEY, types.CLIENT_INFO_META_KEY, types.CLIENT_CAPABILITIES_META_KEY)
+    return {"_meta": dict(zip(keys, (version, client, {}), strict=True))}
 
 
 def _raw(answer: types.CallToolResult) -> Raw:
@@ -149,18 +187,18 @@ async def opened(
         ToolServerError: it cannot be started, reached or spoken with.
     """
     _require_variables(name, settings, environ)
-    said = _Said()
+    piped = _Piped(settings, folder, environ, ended) if settings.command is not None else None
+    program = piped.program if piped is not None else None
     status: list[int] = []
     try:
-        is_program = settings.command is not None
-        transport = _program(settings, folder, environ, said) if is_program else _address(settings, environ, status)
+        transport = piped or _Watched(_address(settings, environ, status), ended)
         # Nothing is cached: a tool's list is read anew where it is read at all.
-        async with Client(_Watched(transport, ended), cache=None) as client:
-            yield McpSession(name, client, ended)
+        async with Client(transport, cache=None) as client:
+            yield McpSession(name, client, ended, program)
     except ToolServerError:
         raise
     except Exception as error:  # noqa: BLE001 — whatever the package meets, groups of errors included
-        why = hide(_why(settings, _first(error), said, status))
+        why = hide(_why(settings, _first(error), program, status))
         raise ToolServerError(f"tool server {name}: {why}", hint=f"mend [tools.servers.{name}]; {HINT}") from None
 
 
@@ -183,12 +221,12 @@ def _first(error: BaseException) -> BaseException:
     return error
 
 
-def _why(settings: ToolServerSettings, error: BaseException, said: _Said, status: list[int]) -> str:
+def _why(settings: ToolServerSettings, error: BaseException, program: Program | None, status: list[int]) -> str:
     """Return why a server could not be spoken with, in words."""
-    if settings.command is not None:
+    if program is not None:
         if isinstance(error, OSError) and not isinstance(error, ConnectionError):
             return f"{settings.command!r} cannot be started: {error.strerror or error}"
-        words = said.last_line()
+        words = program.last_line()
         return f"{settings.command!r} ended before it answered{f'; it said: {words}' if words else ''}"
     if status and status[-1] in (401, 403):
         return f"{settings.url} refuses the key (status {status[-1]})"
@@ -202,16 +240,66 @@ def _why(settings: ToolServerSettings, error: BaseException, said: _Said, status
 # Transports ----------------------------------------------------------------------------------------------------------
 
 
-@asynccontextmanager
-async def _program(
-    settings: ToolServerSettings, folder: Path, environ: Mapping[str, str], said: _Said
-) -> AsyncIterator[TransportStreams]:
-    cwd = folder / settings.cwd if settings.cwd is not None else folder
-    given = {name: environ[name] for name in settings.env}
-    parameters = StdioServerParameters(command=settings.command or "", args=list(settings.args), env=given, cwd=cwd)
-    async with said.listening() as errors, stdio_client(parameters, errlog=errors) as streams:
-        errors.close()  # the program has its own copy of it by now
-        yield streams
+class _Piped:
+    """A program's standard streams as a transport of the package, which sees all but the calls of tools.
+
+    Args:
+        settings: say how it is started.
+        folder: what its working directory is relative to.
+        environ: where the variables that it is given are read from.
+        ended: called as soon as the connection is seen to have ended.
+    """
+
+    def __init__(
+        self, settings: ToolServerSettings, folder: Path, environ: Mapping[str, str], ended: Callable[[], None]
+    ) -> None:
+        self._command = (settings.command or "", *settings.args)
+        self._cwd = folder / settings.cwd if settings.cwd is not None else folder
+        self._environ = get_default_environment() | {name: environ[name] for name in settings.env}
+        self._ended = ended
+        self.program = Program(self._lost, self._take)
+
+    async def __aenter__(self) -> TransportStreams:
+        # Without a bound, as what fills it cannot wait: the package takes each message at once.
+        self._incoming, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
+        try:
+            await self.program.start(self._command, self._cwd, self._environ)
+        except BaseException:
+            self._incoming.close()
+            incoming.close()
+            raise
+        return incoming, _Outgoing(self.program)
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.program.stop()
+
+    def _take(self, line: bytes) -> None:
+        with contextlib.suppress(ValidationError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+            self._incoming.send_nowait(SessionMessage(message))
+
+    def _lost(self) -> None:
+        self._incoming.close()
+        self._ended()
+
+
+class _Outgoing:
+    """Writes the package's own messages."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+
+    async def send(self, item: SessionMessage, /) -> None:
+        self._program.write(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode())
+
+    async def aclose(self) -> None:
+        """Leave the program's input open, which is closed with the program."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        pass
 
 
 def _address(
@@ -302,38 +390,3 @@ class _Incoming:
         self._ended()
         await self._stream.__aexit__(*error)
         return False
-
-
-class _Said(asyncio.Protocol):
-    """Reads a program's standard error, so that it neither blocks nor reaches the terminal; its end is remembered."""
-
-    def __init__(self) -> None:
-        self._end = b""
-        self._is_over = asyncio.Event()
-
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 — the protocol's
-        self._is_over.set()
-
-    def data_received(self, data: bytes) -> None:
-        self._end = (self._end + data)[-SAID_BYTES:]
-
-    def last_line(self) -> str:
-        """Return the last line with anything on it, made printable and short."""
-        lines = [line.strip() for line in self._end.decode("utf-8", "replace").splitlines() if line.strip()]
-        return "".join(sign if sign.isprintable() else "?" for sign in lines[-1])[:200] if lines else ""
-
-    @asynccontextmanager
-    async def listening(self) -> AsyncIterator[TextIO]:
-        """Give the writing end of a pipe whose other end is read here."""
-        reading, writing = os.pipe()
-        with os.fdopen(writing, "w", encoding="utf-8") as errors:
-            transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-                lambda: self, os.fdopen(reading, "rb", buffering=0)
-            )
-            try:
-                yield errors
-            finally:
-                with contextlib.suppress(TimeoutError):  # what it said last is what tells why it ended
-                    async with asyncio.timeout(LAST_WORDS_S):
-                        await self._is_over.wait()
-                transport.close()

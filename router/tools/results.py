@@ -184,8 +184,10 @@ def _mended(body: str, output: Validator | None) -> tuple[str, list[str]]:
 
 def without_secrets(raw: Raw, hide: Any) -> Raw:
     """Return the result with secret values taken out of its texts; `hide` takes and returns a text."""
-    blocks = tuple(replace(block, text=hide(block.text)) for block in raw.blocks)
-    return replace(raw, blocks=blocks, structured=_hidden(raw.structured, hide))
+    blocks = tuple(
+        block if (text := hide(block.text)) == block.text else replace(block, text=text) for block in raw.blocks
+    )
+    return Raw(blocks, _hidden(raw.structured, hide), raw.is_error)
 
 
 def _hidden(value: Any, hide: Any) -> Any:
