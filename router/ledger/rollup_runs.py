@@ -32,7 +32,7 @@ _ALL: Mapping[str, Any] = {"currency": "", "least": 0}
 _Key = tuple[int, str]
 _Cost = tuple[int, int, Any, int]
 _MICRO = 1_000_000
-_OF_RUN = ("run_id", "started_us", "configuration", "task_class", "tenant")
+_OF_RUN = ("run_id", "started_us", "configuration", "task_class", "tenant")  # what is kept of the run itself
 
 
 def counts_of_runs(connection: sa.Connection, bounds: Mapping[str, int], tags: dict[str, str]) -> list[dict[str, Any]]:
@@ -72,10 +72,10 @@ def dearest_of_runs(connection: sa.Connection, stretches: Iterable[Mapping[str, 
         best.update(found)
         is_one = bounds["high"] - bounds["low"] == QUARTER_HOUR_US
         wanted = _worth_a_look(found) if is_one else _ALL
-    about = _about(connection, sorted({_text(cost[2]) for each in best.values() for cost in each}))
+    about = about_runs(connection, sorted({text_of(cost[2]) for each in best.values() for cost in each}))
     for (quarter_hour, currency), each in best.items():
         for micro, pico, run_id, count in each:
-            named = {"quarter_hour": quarter_hour, "currency": currency, **about[_text(run_id)]}
+            named = {"quarter_hour": quarter_hour, "currency": currency, **about[text_of(run_id)]}
             yield {**named, "attempts": count, "settled_micro": -micro, "settled_pico": -pico}
 
 
@@ -147,11 +147,13 @@ def raw_rows(connection: sa.Connection, query: sa.Select[Any], bounds: Mapping[s
     return found
 
 
-def _text(run_id: Any) -> str:
+def text_of(run_id: Any) -> str:
+    """Return an id as text, from what the driver gives."""
     return str(UUID(str(run_id)))
 
 
-def _about(connection: sa.Connection, ids: Sequence[str]) -> Mapping[str, sa.RowMapping]:
+def about_runs(connection: sa.Connection, ids: Sequence[str]) -> Mapping[str, sa.RowMapping]:
+    """Return what is kept of runs, by their id."""
     found: dict[str, sa.RowMapping] = {}
     for some in id_batches(ids):
         rows = connection.execute(sa.select(*(runs.c[name] for name in _OF_RUN)).where(runs.c.run_id.in_(some)))

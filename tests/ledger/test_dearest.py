@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
+
+import sqlalchemy as sa
 
 from router.ledger import Ledger
 from router.ledger.records import Amount
 from router.ledger.rollup_runs import DEAREST, dearest_of_runs
+from router.ledger.rollup_tables import dearest_runs
 from router.ledger.rows import Record
 
 OCTOBER_US = 1_790_812_800_000_000  # 2026-10-01T00:00:00Z
@@ -43,8 +47,17 @@ def test_a_bound_from_the_quarter_hour_before_leaves_out_none_of_the_dearest(led
     expected = {
         key: sorted(each.items(), key=lambda pair: (-pair[1], pair[0]))[:DEAREST] for key, each in costs.items()
     }
+    assert costs_of(found) == expected
+    ledger.refresh()
+    with ledger._engine.connect() as connection:  # noqa: SLF001 - what is on record
+        kept = [dict(row) for row in connection.execute(sa.select(dearest_runs)).mappings()]
+    assert costs_of(kept) == expected
+
+
+def costs_of(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[int, str], list[tuple[str, Decimal]]]:
+    """Return the costs of runs by quarter hour and currency, the dearest first."""
     told: dict[tuple[int, str], list[tuple[str, Decimal]]] = defaultdict(list)
-    for row in found:
+    for row in rows:
         value = row["settled_micro"] * Decimal("1e-6") + row["settled_pico"] * Decimal("1e-12")
         told[row["quarter_hour"], row["currency"]].append((row["run_id"], value))
-    assert told == expected
+    return {key: sorted(each, key=lambda pair: (-pair[1], pair[0])) for key, each in told.items()}
