@@ -92,10 +92,13 @@ class DayNames:
         for day in set(days) - heads.keys():
             milliseconds = f"{day * 86_400_000:012x}"
             heads[day] = f"{milliseconds[:8]}-{milliseconds[8:]}-8"
-        found = []
-        for day, name in zip(days, names, strict=True):
+        digests = []
+        for name in names:
             digest = begun()
             digest.update(name.encode("utf-8", "surrogatepass"))
-            text = digest.hexdigest()
-            found.append(f"{heads[day]}{text[:3]}-8{text[3:6]}-{text[6:]}")
-        return found
+            digests.append(digest.digest())
+        text = b"".join(digests).hex()
+        return [
+            f"{heads[day]}{text[at : at + 3]}-8{text[at + 3 : at + 6]}-{text[at + 6 : at + 18]}"
+            for day, at in zip(days, range(0, len(text), 18), strict=True)
+        ]

@@ -7,10 +7,13 @@ head; a quote that is never closed, which would swallow rows, makes the whole fi
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
+
+import numpy as np
 
 from router.errors import WrongUsage
 from router.ledger.importers.file import SourceFile
@@ -19,7 +22,22 @@ DELIMITERS = ",;\t|"
 LONGEST_CELL = 4_000_000  # characters: exports of prompts have long ones
 LONGEST_LINE = 16_000_000  # characters of one line of text; a row may have several
 
+Pieces = Iterator[tuple[Sequence[int], list[list[str]]]]
 _LINE_END = re.compile("\r\n|\r|\n")
+
+
+class Cells(NamedTuple):
+    """Some rows of a table, a column each.
+
+    Args:
+        lines: the line that each row ends in.
+        columns: the cells of those that have as many as the head.
+        ragged: the lines and cells of those that have not.
+    """
+
+    lines: Sequence[int]
+    columns: Sequence[Sequence[str]]
+    ragged: Sequence[tuple[int, list[str]]] = ()
 
 
 def delimiter_of(head: str) -> str:
@@ -44,7 +62,22 @@ def rows(file: SourceFile) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
     return head, chain.from_iterable(zip(lines, some, strict=True) for lines, some in found)
 
 
-def pieces(file: SourceFile) -> tuple[list[str], Iterator[tuple[Sequence[int], list[list[str]]]]]:
+def columns(file: SourceFile) -> tuple[list[str], Iterator[Cells]]:
+    """Return a table's head, and an iterator of its columns, some rows at once: fewer where rows are long.
+
+    Args:
+        file: as for `rows`.
+
+    Raises:
+        WrongUsage: as for `rows`.
+    """
+    head, line, found = _opened(file)
+    if file.has_quotes or not file.has_short_lines:
+        return head, (_cells(lines, some, len(head)) for lines, some in found)
+    return head, _unquoted(file, len(head), line)
+
+
+def pieces(file: SourceFile) -> tuple[list[str], Pieces]:
     """Return a table's head, and an iterator of lines and rows, some at once: fewer where rows are long.
 
     Args:
@@ -53,15 +86,72 @@ def pieces(file: SourceFile) -> tuple[list[str], Iterator[tuple[Sequence[int], l
     Raises:
         WrongUsage: as for `rows`.
     """
+    head, _, found = _opened(file)
+    return head, found
+
+
+def _opened(file: SourceFile) -> tuple[list[str], int, Pieces]:
+    """Return a table's head, the line it ends in, and the rows after it."""
     if file.kind != "table":
         raise WrongUsage(f"file {file.path}: is {file.kind} of JSON or Parquet, not a table of text")
     found = _pieces(file)
-    _, first = next(found, ((0,), [[""]]))
+    lines, first = next(found, ((0,), [[""]]))
     head = [name.strip() for name in first[0]]
     twice = sorted({name for name in head if name and head.count(name) > 1})
     if twice:
         raise WrongUsage(f"file {file.path}: column {twice[0]!r} is there twice in its head", hint="rename one of them")
-    return head, found
+    return head, lines[0], found
+
+
+def _unquoted(file: SourceFile, width: int, head_line: int) -> Iterator[Cells]:
+    """Yield the columns of a table without quotes, whose rows are its lines."""
+    delimiter, line = delimiter_of(file.head), 0
+    for whole in file.whole_lines():
+        text = whole
+        if line < head_line:
+            opened = io.StringIO(whole, newline="")
+            while line < head_line and opened.readline():
+                line += 1
+            text = opened.read()
+        found = _split(text, delimiter, width)
+        if found is not None:
+            yield Cells(range(line + 1, line + 1 + len(found[0])), found)
+            line += len(found[0])
+            continue
+        reader = _reader(file, io.StringIO(text, newline=""))
+        some = list(reader)
+        if any(some):
+            yield _cells(*_with_lines(some, line, line + reader.line_num), width)
+        line += reader.line_num
+
+
+def _split(text: str, delimiter: str, width: int) -> list[list[str]] | None:
+    """Return the cells of lines without quotes, a column each; None: they are not all of that many cells.
+
+    A blank line is a row of one cell or none; the reader of CSV knows which.
+    """
+    if width < 2 or not text or "\r" in text:
+        return None
+    text = text if text.endswith("\n") else f"{text}\n"
+    signs = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
+    signs = signs[(signs == ord(delimiter)) | (signs == ord("\n"))]
+    if len(signs) % width:
+        return None
+    rows = signs.reshape(-1, width)
+    if (rows[:, :-1] != ord(delimiter)).any() or (rows[:, -1] != ord("\n")).any():
+        return None
+    cells = text.replace("\n", delimiter).split(delimiter)
+    return [cells[place:-1:width] for place in range(width)]
+
+
+def _cells(lines: Sequence[int], rows: list[list[str]], width: int) -> Cells:
+    """Return rows as columns."""
+    if set(map(len, rows)) == {width}:
+        return Cells(lines, list(zip(*rows, strict=True)))
+    paired = list(zip(lines, rows, strict=True))
+    whole = [(line, cells) for line, cells in paired if len(cells) == width]
+    ragged = [(line, cells) for line, cells in paired if len(cells) != width]
+    return Cells([line for line, _ in whole], list(zip(*(cells for _, cells in whole), strict=True)), ragged)
 
 
 def check(file: SourceFile) -> None:

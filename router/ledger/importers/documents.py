@@ -15,14 +15,10 @@ from router.errors import WrongUsage
 from router.ledger.importers.file import SourceFile
 from router.ledger.importers.record import Rejected
 
-LONGEST_LINE = 4_000_000
-"""Characters: a record with its prompt and answer may be long; one that is longer is no record."""
-
 _PIECE = 1 << 18
 _LARGEST_ITEM = 32 << 20  # characters of one item of a document: a page of an API is a few million
-_SHOWN = 2_000
 _LONGEST_SIGN = 20  # characters: an escaped pair of surrogates has 12, a name like false 5
-_BLANKS = " \t\r\n"
+BLANKS = " \t\r\n"
 
 
 class _NoNumberError(ValueError):
@@ -33,13 +29,13 @@ def _refuse(name: str) -> Any:
     raise _NoNumberError(f"{name} is no number of JSON")
 
 
-_DECODER: Any = json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse)
+DECODER: Any = json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse)
 
 
 def is_whole(text: str) -> bool:
     """Return whether a text is one whole JSON value."""
     try:
-        _DECODER.decode(text)
+        DECODER.decode(text)
     except (ValueError, RecursionError):
         return False
     return True
@@ -52,7 +48,7 @@ def parse_json(text: str) -> Any:
         ValueError: it is not JSON, or nested too deeply to be read.
     """
     try:
-        return _DECODER.decode(text)
+        return DECODER.decode(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
@@ -82,70 +78,14 @@ def json_pieces(file: SourceFile) -> Iterator[tuple[Sequence[int], Sequence[Any 
     Raises:
         WrongUsage: as there.
     """
+    if file.kind == "lines":
+        for lines in file.line_pieces():
+            yield lines.values()
+        return
     with file.text() as text:
-        if file.kind == "lines":
-            yield from _line_pieces(file, text)
-            return
         for some in file.some_at_once(_Document(file, text).items()):
             numbers, values = zip(*some, strict=True)
             yield numbers, values
-
-
-def _line_pieces(file: SourceFile, text: TextIO) -> Iterator[tuple[Sequence[int], Sequence[Any | Rejected]]]:
-    before = 0
-    lines = iter(text) if file.has_short_lines else _cut_lines(text)
-    for some in file.some_at_once(lines):
-        numbers = range(before + 1, before + 1 + len(some))
-        before += len(some)
-        values = _plain_values(some)
-        if values is not None:
-            yield numbers, values
-        elif found := [(number, _value(number, line)) for number, line in zip(numbers, some, strict=True)]:
-            kept = [(number, value) for number, value in found if value is not _NOTHING]
-            yield [number for number, _ in kept], [value for _, value in kept]
-
-
-_NOTHING = object()  # an empty line's value
-
-
-def _plain_values(lines: Sequence[str]) -> list[Any] | None:
-    """Return the values of lines that are all one value each; else None.
-
-    msgspec reads them in half the time of `json`, numbers with a fraction as `Decimal` too. What it refuses (lone
-    surrogates, as some writers have them, among it) is left to `_value`, which has the last word.
-    """
-    from msgspec import MsgspecError
-    from msgspec.json import Decoder
-
-    try:
-        return list(map(Decoder(float_hook=Decimal).decode, lines))
-    except (MsgspecError, ValueError, RecursionError):
-        return None
-
-
-def _cut_lines(text: TextIO) -> Iterator[str]:
-    """Yield lines; of one that is too long its beginning, which is no whole line then."""
-    while line := text.readline(LONGEST_LINE):
-        yield line
-        if len(line) == LONGEST_LINE and not line.endswith("\n"):
-            while (rest := text.readline(LONGEST_LINE)) and not rest.endswith("\n"):
-                pass
-
-
-def _value(number: int, line: str) -> Any:
-    """Return a line's value, `_NOTHING`, or why it is none."""
-    if len(line) == LONGEST_LINE and not line.endswith("\n"):
-        return Rejected(number, f"is longer than {LONGEST_LINE:,} characters", line[:_SHOWN])
-    shown = line.strip(_BLANKS)
-    if not shown:
-        return _NOTHING
-    try:
-        value, end = _DECODER.scan_once(shown, 0)  # what `json.loads` ends in
-    except (ValueError, RecursionError, StopIteration):
-        value, end = None, -1
-    if end == len(shown):
-        return value
-    return Rejected(number, "is not JSON" if line.endswith("\n") else "is not JSON: the file is cut", shown[:_SHOWN])
 
 
 class _Document:
@@ -185,7 +125,7 @@ class _Document:
         """Return the next character that is no blank, "" at the end."""
         while True:
             size = len(self._buffer)
-            while self._at < size and self._buffer[self._at] in _BLANKS:
+            while self._at < size and self._buffer[self._at] in BLANKS:
                 self._at += 1
             if self._at < size:
                 return self._buffer[self._at]
@@ -196,7 +136,7 @@ class _Document:
         self._next()
         while True:
             try:
-                value, end = _DECODER.raw_decode(self._buffer, self._at)
+                value, end = DECODER.raw_decode(self._buffer, self._at)
             except (ValueError, RecursionError) as error:
                 if isinstance(error, RecursionError):
                     raise self._fault("it is nested too deeply") from None

@@ -7,7 +7,7 @@ costs nothing but itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from router.ledger.importers.field_values import MAKERS, disjoint, distinct, kind_of, labels, model_name
@@ -41,29 +41,44 @@ class Reader:
         self._is_plain = not self._tags and not {"ended", "requests", "http_status"} & by_field.keys()
 
     def found(
-        self, lines: Sequence[int], rows: Sequence[Sequence[Any]], shown: Sequence[Any] | None = None
+        self, lines: Sequence[int], columns: Sequence[Sequence[Any]], shown: Callable[[int], Any] | None = None
     ) -> Sequence[Record | Block | Rejected]:
         """Return the records of some rows, together where they can be; and why a row is none.
 
         Args:
-            lines: their lines.
-            rows: their values, each in the order of `names_of`.
-            shown: what stands in the file, for those that are rejected; None: the values.
+            lines: their lines, at least one.
+            columns: their values, a column each in the order of `names_of`.
+            shown: returns what stands in the file, for a row that is rejected, by its index; None: the values.
         """
         try:
-            return self._together(lines, rows)
-        except BadRecordError as error:
-            if len(rows) == 1:
-                return [Rejected(lines[0], str(error), shown_text((shown or rows)[0]))]
-        # One of them is none: it is looked for in halves, and the others are not lost.
-        half = len(rows) // 2
-        parts = ((each[:half], each[half:]) for each in (lines, rows, shown or rows))
-        return [record for part in zip(*parts, strict=True) for record in self.found(*part)]
+            return self._together(lines, columns)
+        except BadRecordError:
+            return self._halved(range(len(lines)), lines, columns, shown)
 
-    def _together(self, lines: Sequence[int], rows: Sequence[Sequence[Any]]) -> Sequence[Record | Block]:
+    def _halved(
+        self,
+        places: range,
+        lines: Sequence[int],
+        columns: Sequence[Sequence[Any]],
+        shown: Callable[[int], Any] | None,
+    ) -> Sequence[Record | Block | Rejected]:
+        """Look in halves for a row that is none: the others are not lost."""
+        start, end = places.start, places.stop
+        some = [column[start:end] for column in columns]
+        try:
+            return self._together(lines[start:end], some)
+        except BadRecordError as error:
+            if len(places) == 1:
+                row = [column[0] for column in some] if shown is None else shown(start)
+                return [Rejected(lines[start], str(error), shown_text(row))]
+        half = len(places) // 2
+        return [
+            record for part in (places[:half], places[half:]) for record in self._halved(part, lines, columns, shown)
+        ]
+
+    def _together(self, lines: Sequence[int], values: Sequence[Sequence[Any]]) -> Sequence[Record | Block]:
         """Return records of rows without a fault, a column at a time: several times as fast as a row at a time."""
         options = self._options
-        values = list(zip(*rows, strict=True))
         started = values[self._started.place]
         made: dict[str, Sequence[Any]] = {
             "line": lines,
@@ -81,7 +96,9 @@ class Reader:
         records = Block(made, usage if isinstance(usage, dict) else {}).records()
         if not isinstance(usage, dict):
             records = (record._replace(counts=counts) for record, counts in zip(records, usage, strict=True))
-        return list(records) if self._is_plain else [self._finished(*each) for each in zip(records, rows, strict=True)]
+        if self._is_plain:
+            return list(records)
+        return [self._finished(*each) for each in zip(records, zip(*values, strict=True), strict=True)]
 
     def _usage(self, values: Sequence[Sequence[Any]]) -> dict[str, Sequence[int]] | list[Counts | None]:
         """Return usage as columns, or each row's where some do not state all of it."""

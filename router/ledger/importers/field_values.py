@@ -106,7 +106,7 @@ def distinct(make: Make, values: Sequence[Any], name: str, options: ReadOptions)
         made = {value: make(value, name, options) for value in set(values)}
     except TypeError:  # a list or an object of JSON is no key
         return [make(value, name, options) for value in values]
-    return [made[value] for value in values]
+    return list(map(made.__getitem__, values))
 
 
 def _column(make: Make, how: Callable[..., list[Any]]) -> Callable[[Sequence[Any], str, ReadOptions], list[Any]]:

@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, TextIO, Ty
 from router.errors import WrongUsage
 
 if TYPE_CHECKING:
+    from router.ledger.importers.delimited import Cells
+    from router.ledger.importers.json_lines import Lines
     from router.ledger.importers.record import Rejected
 
 Kind = Literal["table", "lines", "document", "parquet"]
@@ -34,6 +36,7 @@ ROWS_AT_ONCE = 2_000
 _ROWS_AT_A_LOOK = 20  # between two looks at how many bytes they are
 _BYTES_AT_ONCE = 1 << 21
 _PIECE_BYTES = 1 << 20
+_LINES_BYTES = 1 << 18  # whose lines are read at once
 _GZIP, _ZIP, _PARQUET, _ZSTD = b"\x1f\x8b", b"PK\x03\x04", b"PAR1", b"\x28\xb5\x2f\xfd"
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _ALLOWED = "UTF-8 and UTF-16 with a byte order mark are read as they are"
@@ -93,10 +96,35 @@ class SourceFile:
         Raises:
             WrongUsage: it cannot be read to its end.
         """
+        with self._content() as content:
+            yield io.TextIOWrapper(content, encoding=self.encoding, newline="")
+
+    def whole_lines(self) -> Iterator[str]:
+        """Yield the file's text, many lines at once: each ends in a line feed, but perhaps the last one.
+
+        To be used where `has_short_lines`.
+
+        Raises:
+            WrongUsage: it cannot be read to its end.
+        """
+        with self._content() as content:
+            decoder = codecs.getincrementaldecoder(self.encoding)()
+            rest = ""
+            while piece := content.read(_LINES_BYTES):
+                text = rest + decoder.decode(piece)
+                end = text.rfind("\n") + 1
+                rest = text[end:]
+                if end:
+                    yield text[:end]
+            if rest := rest + decoder.decode(b"", final=True):
+                yield rest
+
+    @contextmanager
+    def _content(self) -> Iterator[Any]:
+        """Open the file's bytes, decompressed."""
         with file_faults(self.path), self.path.open("rb") as raw:
             counted: Any = io.BufferedReader(_Counted(raw, self._reached), _PIECE_BYTES)
-            content = gzip.GzipFile(fileobj=counted) if self.compressed else counted
-            yield io.TextIOWrapper(content, encoding=self.encoding, newline="")
+            yield gzip.GzipFile(fileobj=counted) if self.compressed else counted
 
     def some_at_once(self, found: Iterator[Item]) -> Iterator[list[Item]]:
         """Yield what is read of the file, some at once: fewer where it is long, as records with their prompts are.
@@ -120,11 +148,11 @@ class SourceFile:
 
         return rows(self)
 
-    def table_pieces(self) -> tuple[list[str], Iterator[tuple[Sequence[int], list[list[str]]]]]:
-        """Return a table's head and its rows, some hundred at once; see `router.ledger.importers.delimited.pieces`."""
-        from router.ledger.importers.delimited import pieces
+    def table_columns(self) -> tuple[list[str], Iterator[Cells]]:
+        """Return a table's head and its columns, some thousand rows at once; see `….delimited.columns`."""
+        from router.ledger.importers.delimited import columns
 
-        return pieces(self)
+        return columns(self)
 
     def items(self) -> Iterator[tuple[int, Any | Rejected]]:
         """Yield the objects of JSON lines, of a list, or of documents one behind the other; see `json_items`."""
@@ -137,6 +165,12 @@ class SourceFile:
         from router.ledger.importers.documents import json_pieces
 
         return json_pieces(self)
+
+    def line_pieces(self) -> Iterator[Lines]:
+        """Yield the lines of JSON lines, some at once; see `router.ledger.importers.json_lines.line_pieces`."""
+        from router.ledger.importers.json_lines import line_pieces
+
+        return line_pieces(self)
 
 
 class _Counted(io.RawIOBase):

@@ -8,15 +8,20 @@ cache, unless the user states that it does not, and `output_tokens` includes rea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from operator import itemgetter
+from contextlib import suppress
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from router.errors import WrongUsage
+from router.ledger.importers.documents import parse_json
 from router.ledger.importers.field_reader import Reader, shown_text
 from router.ledger.importers.fields import FIELDS, matched, names_of
-from router.ledger.importers.file import ROWS_AT_ONCE, SourceFile
+from router.ledger.importers.file import SourceFile
+from router.ledger.importers.json_lines import Lines, struct_of
 from router.ledger.importers.record import Rejected
 from router.ledger.importers.source import Found, ReadOptions, Source
+
+_ROWS_AT_ONCE = 10_000
 
 
 def _read(file: SourceFile, options: ReadOptions) -> Iterator[Found]:
@@ -26,19 +31,17 @@ def _read(file: SourceFile, options: ReadOptions) -> Iterator[Found]:
 
 
 def _table(file: SourceFile, options: ReadOptions) -> Iterator[Found]:
-    names, pieces = file.table_pieces()
+    names, pieces = file.table_columns()
     columns = matched(names, options.columns, f"file {file.path}")
-    reader, picked = Reader(columns, options), _picked([names.index(name) for name in names_of(columns)])
-    width = len(names)
-    for lines, rows in pieces:
-        if set(map(len, rows)) != {width}:
-            paired = list(zip(lines, rows, strict=True))
-            yield from (_ragged(line, cells, width) for line, cells in paired if len(cells) != width)
-            whole = [(line, cells) for line, cells in paired if len(cells) == width]
-            if not whole:
-                continue
-            lines, rows = [line for line, _ in whole], [cells for _, cells in whole]  # noqa: PLW2901 - less what is none
-        yield from reader.found(lines, list(map(picked, rows)), rows)
+    reader, used = Reader(columns, options), [names.index(name) for name in names_of(columns)]
+    for piece in pieces:
+        yield from (_ragged(line, cells, len(names)) for line, cells in piece.ragged)
+        if piece.lines:
+            yield from reader.found(piece.lines, [piece.columns[place] for place in used], _row_of(piece.columns))
+
+
+def _row_of(columns: Sequence[Sequence[Any]]) -> Callable[[int], Any]:
+    return lambda place: [column[place] for column in columns]
 
 
 def _ragged(line: int, cells: Sequence[str], width: int) -> Rejected:
@@ -50,9 +53,18 @@ def _picked(keys: Sequence[Any]) -> Callable[[Any], Sequence[Any]]:
     return itemgetter(*keys) if len(keys) > 1 else lambda row: (row[keys[0]],)
 
 
+def _attributes(names: Sequence[str]) -> Callable[[Any], Sequence[Any]]:
+    """Return what takes some attributes of an object, as a tuple."""
+    return attrgetter(*names) if len(names) > 1 else lambda found: (getattr(found, names[0]),)
+
+
 def _objects(file: SourceFile, options: ReadOptions) -> Iterator[Found]:
     """Read JSON objects; a column is a key, or keys with dots between them ("usage.prompt_tokens")."""
     objects = _Objects(f"file {file.path}", options)
+    if file.kind == "lines":
+        for piece in file.line_pieces():
+            yield from objects.of_lines(piece)
+        return
     for lines, items in file.item_pieces():
         yield from objects.found(lines, items)
 
@@ -67,6 +79,23 @@ class _Objects:
         self._used: list[str] = []
         self._row: Callable[[Any], Sequence[Any]] = _picked([0])
         self._reader: Reader | None = None
+        self._told: tuple[Any, Callable[[Any], Sequence[Any]]] | None = None
+
+    def of_lines(self, piece: Lines) -> Iterator[Found]:
+        """Yield the record of each line, or why it is none."""
+        if self._keys is None:
+            with suppress(ValueError):
+                first = parse_json(piece.text.partition("\n")[0])
+                if isinstance(first, dict):
+                    self._learn(first)
+        decoder, row = self._told or (None, None)
+        objects = None if decoder is None else piece.objects(decoder)
+        if objects is None or row is None or self._reader is None:
+            yield from self.found(*piece.values())
+            return
+        lines = range(piece.before + 1, piece.before + 1 + len(objects))
+        columns = list(zip(*map(row, objects), strict=True))
+        yield from self._reader.found(lines, columns, lambda place: parse_json(piece.each()[place]))
 
     def found(self, lines: Sequence[int], items: Sequence[Any]) -> Iterator[Found]:
         """Yield the record of each object, or why it is none."""
@@ -95,7 +124,9 @@ class _Objects:
         return self._made(*zip(*taken, strict=True)) if taken else ()
 
     def _made(self, lines: Sequence[int], items: Sequence[Any]) -> Sequence[Found]:
-        return () if self._reader is None else self._reader.found(lines, list(map(self._row, items)), items)
+        if self._reader is None or not items:
+            return ()
+        return self._reader.found(lines, list(zip(*map(self._row, items), strict=True)), items.__getitem__)
 
     def _learn(self, item: dict[str, Any]) -> None:
         """Take note of the keys of an object, which are not those of the one before."""
@@ -107,9 +138,13 @@ class _Objects:
             columns = matched(list(seen), options.columns, self._where)
             self._names, self._reader = list(seen), Reader(columns, options)
             self._used = names_of(columns)
-        self._keys = item.keys()
+        self._keys, self._told = item.keys(), None
         if all(name in item for name in self._used):
             self._row = _picked(self._used)
+            told = struct_of(item)
+            if told is not None:
+                decoder, attribute_of = told
+                self._told = decoder, _attributes([attribute_of[name] for name in self._used])
         else:
             paths = [name.split(".") for name in self._used]
             self._row = lambda found: [_at(found, path) for path in paths]
@@ -143,7 +178,7 @@ def _parquet(file: SourceFile, options: ReadOptions) -> Iterator[Found]:
         message = f"file {file.path}: is Parquet, which needs the package pyarrow"
         raise WrongUsage(message, hint="pip install 'farebox[parquet]'") from None
     try:
-        with ParquetFile(file.path) as table:
+        with ParquetFile(file.path, pre_buffer=False) as table:  # reads as it goes, not all ahead
             columns = matched(table.schema_arrow.names, options.columns, f"file {file.path}")
             yield from _batches(file, table, names_of(columns), Reader(columns, options))
     except ArrowException as error:
@@ -154,11 +189,11 @@ def _parquet(file: SourceFile, options: ReadOptions) -> Iterator[Found]:
 def _batches(file: SourceFile, table: Any, names: list[str], reader: Reader) -> Iterator[Found]:
     line = 0
     total = max(table.metadata.num_rows, 1)
-    for batch in table.iter_batches(batch_size=ROWS_AT_ONCE, columns=names):
-        rows = list(zip(*(batch.column(name).to_pylist() for name in names), strict=True))
-        if rows:
-            yield from reader.found(range(line + 1, line + 1 + len(rows)), rows)
-        line += len(rows)
+    for batch in table.iter_batches(batch_size=_ROWS_AT_ONCE, columns=names, use_threads=False):
+        if batch.num_rows:
+            columns = [batch.column(name).to_pylist() for name in names]
+            yield from reader.found(range(line + 1, line + 1 + batch.num_rows), columns)
+        line += batch.num_rows
         file.reach(line / total)
 
 

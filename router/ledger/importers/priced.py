@@ -18,7 +18,7 @@ from pricing import PriceSet
 from pricing import bulk as pricing_bulk
 from pricing.usage import BUCKETS, INPUT_BUCKETS
 from router.ledger.importers.booking import Seller, Sellers
-from router.ledger.importers.record import Block, Counts, Record, Rejected
+from router.ledger.importers.record import DEFAULTS, Block, Counts, Record, Rejected
 from router.ledger.importers.tally import Tally
 
 Whole = NDArray[np.int64]
@@ -141,18 +141,27 @@ def columns_of(parts: Sequence[Block | Sequence[Record]]) -> tuple[Columns, Whol
         parts: blocks and single records, at least one request.
     """
     each = [_of_block(part) if isinstance(part, Block) else _of_records(part) for part in parts]
-    if len(each) == 1:
-        return each[0]
-    columns, counts, known = zip(*each, strict=True)
-    joined = {name: list(chain.from_iterable(column[name] for column in columns)) for name in columns[0]}
-    return joined, np.concatenate(counts), np.concatenate(known)
+    told, counts, known = zip(*each, strict=True)
+    sizes = list(map(len, known))
+    columns = {name: _joined(name, told, sizes) for name in _FIELDS}
+    return columns, np.concatenate(counts), np.concatenate(known)
+
+
+def _joined(name: str, parts: Sequence[Columns], sizes: Sequence[int]) -> Sequence[Any]:
+    """Return a field's column of all parts; its default where they do not have it."""
+    if not any(name in part for part in parts):
+        return (DEFAULTS[name],) * sum(sizes)
+    if len(parts) == 1:
+        return parts[0][name]
+    each = (part.get(name) or (DEFAULTS[name],) * size for part, size in zip(parts, sizes, strict=True))
+    return list(chain.from_iterable(each))
 
 
 def _of_block(block: Block) -> tuple[Columns, Whole, Known]:
     counts = np.zeros((len(block), len(BUCKETS)), np.int64)
     for name, column in block.usage.items():
         counts[:, BUCKETS.index(name)] = column
-    return {name: block.column(name) for name in _FIELDS}, counts, np.full(len(block), bool(block.usage))
+    return block.columns, counts, np.full(len(block), bool(block.usage))
 
 
 def _of_records(records: Sequence[Record]) -> tuple[Columns, Whole, Known]:

@@ -69,6 +69,8 @@ class Naming:
         """
         if None not in names:
             return self._own.ids(days, names)  # type: ignore[arg-type]
+        if names.count(None) == len(names):
+            return self._placed.ids(days, list(map(str, lines)))
         own, placed = self._own.id, self._placed.id
         return [
             placed(day, str(line)) if name is None else own(day, name)

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC
 from decimal import Decimal
-from operator import itemgetter
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 from router.errors import WrongUsage
 from router.ledger.importers.delimited import delimiter_of
 from router.ledger.importers.file import SourceFile
+from router.ledger.importers.json_lines import Lines, decoder_of
 from router.ledger.importers.record import BadRecordError, Rejected
 from router.ledger.importers.values import instant
 
@@ -140,23 +141,23 @@ def read_together(file: SourceFile) -> Iterator[Requests | Request | Rejected]:
     if trace_format(file) != "mooncake":
         yield from read_trace(file)
         return
-    for lines, items in file.item_pieces():
-        together = _together(lines, items)
+    decoder = decoder_of(_JSON_FIELDS)
+    for piece in file.line_pieces():
+        together = _together(piece, decoder)
         if together is not None:
             yield together
         else:
-            yield from _each(zip(lines, items, strict=True), lambda found: _mooncake(found, blocks=False))
+            yield from _each(zip(*piece.values(), strict=True), lambda found: _mooncake(found, blocks=False))
 
 
-def _together(lines: Sequence[int], items: Sequence[Any]) -> Requests | None:
-    """Return requests where each item is one beyond doubt; else None: each is to be read by itself."""
-    if set(map(type, items)) != {dict}:
+def _together(piece: Lines, decoder: Any) -> Requests | None:
+    """Return requests where each line is one beyond doubt; else None: each is to be read by itself."""
+    items = piece.objects(decoder)
+    if items is None:
         return None
-    try:
-        at_ms, into, out = zip(*map(itemgetter(*_JSON_FIELDS), items), strict=True)
-    except KeyError:
-        return None
-    is_whole = {type(value) for column in (at_ms, into, out) for value in column} == {int}
+    lines = range(piece.before + 1, piece.before + 1 + len(items))
+    at_ms, into, out = zip(*map(attrgetter(*_JSON_FIELDS), items), strict=True)
+    is_whole = all(set(map(type, column)) == {int} for column in (at_ms, into, out))
     if not is_whole or min(map(min, (at_ms, into, out))) < 0:
         return None
     if max(at_ms) > _LATEST_MS or max(map(max, (into, out))) > _MOST_TOKENS:

@@ -212,8 +212,10 @@ def test_rows_together_are_what_each_is_alone(rows: list[tuple[str, ...]]) -> No
     assert names_of(columns) == ["started", "model", "input_tokens", "cache_read_tokens", "output_tokens"]
     assert columns[0] == Column("started", "started", 0)
     reader = Reader(columns, ReadOptions(now_us=0))
-    together = _listed(reader.found(range(len(rows)), rows))
-    alone = [found for line, row in enumerate(rows) for found in _listed(reader.found((line,), (row,)))]
+    together = _listed(reader.found(range(len(rows)), list(zip(*rows, strict=True))))
+    alone = [
+        found for line, row in enumerate(rows) for found in _listed(reader.found((line,), [(value,) for value in row]))
+    ]
     assert together == alone
 
 
