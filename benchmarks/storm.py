@@ -6,7 +6,8 @@ The stand-in server runs in a process of its own; nobody is told its limits, but
 machine can do now: 20 workers over the bare endpoint, spaced to 150 a second. `gate` is the router's gate before the
 bare endpoint, `router` the whole of `Router.route`, ledger included; the others are 100 workers over the bare endpoint,
 each with its own retries: exponential back-off with full jitter (AWS Architecture Blog, 2015), and the server's
-`Retry-After`, worker by worker. Answers are counted first. Medians of the rounds, all ways in turn.
+`Retry-After`, worker by worker. Answers are counted first. The clock runs from the first call to the last answer; the
+ledger, a new file each time, is open by then. Medians of the rounds, all ways in turn.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,8 @@ ROUTER = str(Path(sys.executable).with_name("router"))
 TAKES, PER_S, RETRY_AFTER_S = 20, 150, 0.5
 WORKERS, TRIES = 100, 6
 MODEL = "gpt-4.1"
-Way = Callable[[str, int], Coroutine[Any, Any, int]]
+Way = Callable[[str, int], Coroutine[Any, Any, tuple[float, int]]]
+"""Makes so many calls at an address; wall seconds, and calls that failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +51,16 @@ class Storm:
     failed: int
 
 
-async def through_router(url: str, calls: int) -> int:
-    """Return how many calls failed; the limit's course is kept in `COURSE`."""
+async def timed(calls: Iterable[Coroutine[Any, Any, None]]) -> float:
+    """Make calls together; return how long that took, seconds."""
+    begun = time.perf_counter()
+    await asyncio.gather(*calls)
+    return time.perf_counter() - begun
+
+
+async def through_router(url: str, calls: int) -> tuple[float, int]:
+    """Go through a router; the limit's course is kept in `COURSE`."""
+    failed = 0
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings.model_validate(
             {
@@ -61,10 +71,18 @@ async def through_router(url: str, calls: int) -> int:
             }
         )
         async with Router(settings, environ={}) as router:
-            tasks = (router.route(f"task {number}", plan="never") for number in range(calls))
-            ends = await asyncio.gather(*tasks, return_exceptions=True)
+            await router.board()  # opens ledger and endpoints
+
+            async def one(number: int) -> None:
+                nonlocal failed
+                try:
+                    await router.route(f"task {number}", plan="never")
+                except RouterError:
+                    failed += 1
+
+            wall_s = await timed(one(number) for number in range(calls))
             COURSE[:] = [(point.at_s, point.limit) for point in router.gates()["sandbox"].course]
-    return sum(isinstance(end, RouterError) for end in ends)
+    return wall_s, failed
 
 
 COURSE: list[tuple[float, int]] = []
@@ -80,8 +98,8 @@ def request(number: int) -> WireRequest:
     return WireRequest(MODEL, [{"role": "user", "content": f"task {number}"}])
 
 
-async def told(url: str, calls: int) -> int:
-    """Keep to the limits from the start; return how many calls failed."""
+async def told(url: str, calls: int) -> tuple[float, int]:
+    """Keep to the limits from the start."""
     from aiolimiter import AsyncLimiter
 
     endpoint, places, pace = bare(url), asyncio.Semaphore(TAKES), AsyncLimiter(1, 1.01 / PER_S)
@@ -96,13 +114,13 @@ async def told(url: str, calls: int) -> int:
             except EndpointError:
                 failed += 1
 
-    await asyncio.gather(*(one(number) for number in range(calls)))
+    wall_s = await timed(one(number) for number in range(calls))
     await endpoint.aclose()
-    return failed
+    return wall_s, failed
 
 
-async def through_gate(url: str, calls: int) -> int:
-    """Go through a gate; return how many calls failed."""
+async def through_gate(url: str, calls: int) -> tuple[float, int]:
+    """Go through a gate."""
     endpoint, gate = bare(url), Gate(WORKERS)
     failed = 0
 
@@ -119,15 +137,15 @@ async def through_gate(url: str, calls: int) -> int:
                     return
         failed += 1
 
-    await asyncio.gather(*(one(number) for number in range(calls)))
+    wall_s = await timed(one(number) for number in range(calls))
     await endpoint.aclose()
-    return failed
+    return wall_s, failed
 
 
 def by_itself(wait_s: Callable[[EndpointError, int], float]) -> Way:
     """Return the way in which each worker waits for itself."""
 
-    async def way(url: str, calls: int) -> int:
+    async def way(url: str, calls: int) -> tuple[float, int]:
         endpoint, places, failed = bare(url), asyncio.Semaphore(WORKERS), 0
 
         async def one(number: int) -> None:
@@ -142,9 +160,9 @@ def by_itself(wait_s: Callable[[EndpointError, int], float]) -> Way:
                         return
             failed += 1
 
-        await asyncio.gather(*(one(number) for number in range(calls)))
+        wall_s = await timed(one(number) for number in range(calls))
         await endpoint.aclose()
-        return failed
+        return wall_s, failed
 
     return way
 
@@ -168,9 +186,7 @@ def once(url: str, way: Way, calls: int, latency_ms: int) -> Storm:
     _ask(url, "/sandbox/reset", b"")
     fault: dict[str, Any] = {"max_in_flight": TAKES, "max_per_s": PER_S, "retry_after_s": RETRY_AFTER_S}
     _ask(url, "/sandbox/faults", json.dumps({"*": {**fault, "latency_ms": latency_ms}}).encode())
-    begun = time.perf_counter()
-    failed = asyncio.run(way(url, calls))
-    wall_s = time.perf_counter() - begun
+    wall_s, failed = asyncio.run(way(url, calls))
     log = [json.loads(line) for line in _ask(url, "/sandbox/log").splitlines()]
     assert sum(entry["status"] == 200 for entry in log) == calls - failed
     return Storm(wall_s, sum(entry["status"] == 429 for entry in log), len(log), failed)

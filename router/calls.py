@@ -23,12 +23,13 @@ from router.bill import bill
 from router.errors import BudgetExceeded, BudgetUncounted, EndpointError, NoEndpoint
 from router.fallback import fallback_candidates
 from router.ledger.records import Answer
-from router.limits import Gate, Place, TurnedAway
+from router.limits import Gate, TurnedAway
 from router.outcome import CallOutcome, Tally
 from router.reservation import Reservation, answers_asked, output_cap, reservation
 from router.result import Candidate
 from router.retries import REFUSALS, RETRIED, may_retry, retry_wait_s, why_not_waited
 from router.sent import sent_fields
+from router.wave import Place
 
 __all__ = ["Ask", "CallOutcome", "call_key", "perform", "retry_wait_s"]
 

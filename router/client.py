@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -30,9 +30,11 @@ from router.result import Decision, Estimate, Result
 from router.settings import EndpointSettings, Settings
 from router.settings_file import load_settings
 from router.task import Messages, Task
+from router.turns import Turns
 
 if TYPE_CHECKING:
     from router.endpoints.protocol import Endpoint
+    from router.exchange import Say
     from router.health import EndpointHealth, Health
     from router.heartbeat import Heartbeat
     from router.judge import Judge
@@ -91,7 +93,7 @@ class Router:
         self._toolbox: Toolbox | None = None
         self._judge: Judge | None = None
         self._learner: Learner | None = None
-        self._opening = asyncio.Lock()
+        self._opening, self._turns = asyncio.Lock(), Turns()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
@@ -235,11 +237,10 @@ class Router:
             running.cancel()
             await asyncio.wait([running])
 
-    async def _run(
-        self, task: Task, say: Callable[[str], Awaitable[None]] | None, watch: Watch | None = None
-    ) -> Result:
+    async def _run(self, task: Task, say: Say | None, watch: Watch | None = None) -> Result:
         from router.lifecycle import run_task  # the wire and the ledger load with the first run
 
+        await self._turns.take()
         task, notes = self._as_sent(task)
         market = self.market()
         estimate = estimate_task(market, self.settings, task)

@@ -19,14 +19,13 @@ from router.concurrency import Concurrency, LimitPoint
 from router.retries import RetryBudget
 from router.settings import EndpointSettings, RetrySettings
 from router.settings_health import GateSettings
-from router.tempo import Tempo
+from router.tempo import CATCH_UP_S, Tempo
+from router.wave import Place, Wave
 
 if TYPE_CHECKING:
     from router.pacing import Pace
 
 
-MOSTLY_SHARE = 0.5
-"""What must have been taken of a refused wave, for its rate to have been too high and not its size."""
 ASKING_S = 2.0
 """How long the one that goes first is waited for, seconds."""
 _FIRST_LIMIT: int = EndpointSettings.model_fields["first_concurrency"].default
@@ -34,15 +33,6 @@ _FIRST_LIMIT: int = EndpointSettings.model_fields["first_concurrency"].default
 
 class TurnedAway(Exception):
     """Whoever waited is to go elsewhere: the endpoint is down."""
-
-
-@dataclass(slots=True, eq=False)
-class Place:
-    """One request's place in flight: in which wave and when it was given, and the tokens that were waited for."""
-
-    wave: int
-    begun_s: float
-    tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +105,14 @@ class Gate:
         self._asks_first = False  # one request goes first; `_asking` is its place
         self._asking: Place | None = None
         self._wave = 0  # grows with each pause: who was sent before it belongs to the wave that was refused
-        self._size = self._still_out = self._taken = self._turned_away = 0  # of that wave; what has become of it
+        self._refused_at, self._open_s = self._open_at, 0.0  # the last refusal; how long the gate was open before it
+        self._last, self._last_taken = Wave(), 0  # the wave that was refused last; what was taken of one at once
+        self._is_heard = False  # whether anything was answered since
         self._tempo = Tempo(settings)
+        self._next_s, self._is_late = (
+            0.0,
+            False,
+        )  # when the next may be sent; whether a timer is making up for lost time
         self._pace_timer: asyncio.TimerHandle | None = None
 
     @property
@@ -188,7 +184,7 @@ class Gate:
         """Give a place back; without a word on how its request ended, none is drawn from it."""
         self._in_flight -= 1
         if place.wave < self._wave:
-            self._still_out = max(0, self._still_out - 1)
+            self._last.still_out = max(0, self._last.still_out - 1)
         if self._asking is place:
             self._asking = None
         self._wake()
@@ -203,10 +199,13 @@ class Gate:
         now = self._loop.time()
         self._answered += 1
         if place.wave < self._wave:
-            self._taken += 1
+            self._last.taken += 1
             self._limit.answered(now, 0)
             return
-        self._limit.answered(now, self._in_flight, now - place.begun_s if latency_s is None else latency_s)
+        latency_s = now - place.begun_s if latency_s is None else latency_s
+        is_tried = self._tempo.rate is None or self._in_flight >= self.limit  # else it is the rate that holds them back
+        self._limit.answered(now, self._in_flight if is_tried else 0, latency_s, is_full=is_tried and self._is_waited())
+        self._is_heard = True
         self._in_a_row, self._asks_first, self._asking = 0, False, None
         self._wake()
 
@@ -220,35 +219,46 @@ class Gate:
         now = self._loop.time()
         self._refused += 1
         self._limit.counted(now)
+        self._tempo.turned_away(place.begun_s)
         if place.wave < self._wave:  # its wave is dealt with; but a longer wait holds
-            self._turned_away += 1
             self._open_at = max(self._open_at, now + (retry_after_s or 0.0))
             return
         self._in_a_row += 1
         pause_s = self._pause_s(retry_after_s)
-        self._tempo.refused(now, pause_s, now - self._open_at)
         self._asks_first, self._asking = retry_after_s is None or self._in_a_row > 1, None
         self._wave += 1
-        self._still_out, self._last_pause_s = self._in_flight, pause_s  # this one leaves, too
-        self._size = self._in_flight if self._in_a_row == 1 else 0  # who only asked tells nothing of the limit
-        self._taken, self._turned_away = 0, 1
+        self._last = Wave(self._size(place), self._in_flight, 0, pause_s)
+        self._refused_at, self._open_s, self._is_heard = now, now - self._open_at, False
         self._open_at, self._pauses = max(self._open_at, now + pause_s), self._pauses + 1
         if self._opening is None:
             self._opening = self._loop.call_at(self._open_at, self._open)
 
-    def _learn(self, now_s: float) -> None:
-        """Draw the conclusions from a refused wave, now that it is known what was taken of it.
+    def _size(self, place: Place) -> int:
+        """Return how many at once were too many, when one was refused; 0: it tells nothing of that.
 
-        Where so many at once were taken before, and most of the wave was, it is the rate that was too high.
+        Who only asked does not, and neither does one of the first few after a pause where more were taken before it.
         """
-        size, self._size = self._size, 0
-        if size == 0 or not self._limit.is_too_much(now_s):
+        size = place.number or self._in_flight
+        is_early = not self._is_heard and 2 * size <= self._last_taken
+        return 0 if self._in_a_row > 1 or is_early else size
+
+    def _learn(self, now_s: float) -> None:
+        """Draw the conclusions from a refused wave, now that it is known what was taken of it."""
+        wave = self._last
+        self._tempo.measure(self._refused_at, wave.pause_s, self._open_s)
+        has_taken, taken = self._limit.has_taken(wave.size), wave.taken_at_once
+        if wave.taken:
+            self._in_a_row = 0
+        if wave.size:
+            self._last_taken = taken
+        if self._tempo.is_seen:
+            self._tempo.learn(now_s)
+        elif wave.size == 0 or (has_taken and not self._limit.is_too_much(now_s)):
             return
-        taken = self._taken + self._still_out
-        if self._limit.has_taken(size) and taken >= MOSTLY_SHARE * size:
-            self._tempo.learn(now_s, self._turned_away)
+        elif has_taken and wave.is_mostly_taken:
+            self._tempo.learn(now_s)
         else:
-            self._limit.refused(now_s, self._last_pause_s, taken)
+            self._limit.refused(now_s, wave.pause_s, taken, wave.size)
 
     def _pause_s(self, stated_s: float | None) -> float:
         """Return a pause: as stated, and from the second in a row on at least the one that doubles each time.
@@ -270,6 +280,9 @@ class Gate:
         self._learn(now)
         self._wake()
 
+    def _is_waited(self) -> bool:
+        return any(not turn.done() for turn in self._waiting)
+
     def _is_shut(self) -> bool:
         return self._opening is not None or (self._asks_first and self._asking is not None)
 
@@ -278,11 +291,11 @@ class Gate:
             return False
         if self._asks_first and self._asking is not None:
             return False
-        return self._tempo.rate is None or not self._is_early()
+        return not self._is_early()
 
     def _is_early(self) -> bool:
-        """Return whether the next must wait for its time at the rate that was learnt, and set a timer for it."""
-        next_s = self._tempo.next_s()
+        """Return whether the next must wait for its time, and set a timer for it."""
+        next_s = max(self._tempo.next_s(), self._next_s)
         if next_s <= self._loop.time():
             return False
         if self._pace_timer is None:
@@ -291,13 +304,17 @@ class Gate:
 
     def _on_time(self) -> None:
         self._pace_timer = None
+        self._is_late = True
         self._wake()
+        self._is_late = False
 
     def _take(self) -> Place:
         now = self._loop.time()
-        place = Place(self._wave, now)
         self._in_flight += 1
         self._tempo.sent(now)
+        spacing_s = self._limit.spacing_s
+        place = Place(self._wave, now, self._in_flight if spacing_s else 0)
+        self._next_s = max(self._next_s, now - CATCH_UP_S if self._is_late else now) + spacing_s
         if self._asks_first:
             self._asking = place
             self._loop.call_later(ASKING_S, self._trust, place)

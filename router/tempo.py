@@ -3,8 +3,9 @@
 In: when requests were sent, and what was refused of them. Out: the instant of the next one. Invariant: pure but for its
 own state; until an endpoint has refused at a concurrency that it takes, nothing is slowed.
 
-A refusal at a concurrency that was taken before cannot be one of concurrency: it is one of rate. What was taken in the
-time before it is then what is taken at all, and requests are spaced accordingly, with a little less than that.
+A refusal at a concurrency that was taken before cannot be one of concurrency: it is one of rate; and so is one that
+comes again and again after the same number in a second. What was taken in the time before it is then what is taken at
+all, and requests are spaced accordingly, with a little less than that.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from router.settings_health import GateSettings
 
 MARGIN_SHARE = 0.98
 """How much of the rate that was measured is used."""
-AGAIN_SHARE = 0.85
-"""What a further refusal leaves of a rate that had not grown, at most."""
+AGAIN_SHARE = 0.9
+"""What a further refusal leaves of a rate that had not grown and is measured again."""
+ALIKE = 2
+"""How many waves are to be refused after the same number in a second as the one before, for that to be the rate."""
 GROWTH_A_S = 1.1
 """By how much the rate grows a second, when its time has come."""
 FEWEST = 5
@@ -37,9 +40,10 @@ class Tempo:
         self._settings = settings
         self.rate: float | None = None
         self._known = 0.0
-        self._sent: deque[float] = deque(maxlen=_MOST_SENT)
+        self._sent: deque[float] = deque(maxlen=_MOST_SENT)  # without those that were refused
         self._next_s = self._grown_s = self._hold_until = self._hold_s = 0.0
-        self._measured: tuple[int, float, float] = (0, 1.0, 0.0)
+        self._taken, self._span_s, self._pause_s = 0, 1.0, 0.0  # before the last refusal; the pause after it
+        self._second = self._alike = 0  # taken in the second before it; refusals in a row with the same
 
     def next_s(self) -> float:
         """Return the instant from which one more may be sent, seconds of a steady clock."""
@@ -59,31 +63,53 @@ class Tempo:
         self._grown_s = now_s
         self._next_s = max(self._next_s, now_s - CATCH_UP_S) + 1 / self.rate
 
-    def refused(self, now_s: float, pause_s: float, open_s: float) -> None:
-        """Count what was sent before a refusal that is followed by a pause, after the gate was open for `open_s`.
+    def turned_away(self, sent_s: float) -> None:
+        """Take note that the one that was sent then was refused."""
+        for back in range(1, len(self._sent) + 1):
+            if self._sent[-back] <= sent_s:
+                if self._sent[-back] == sent_s:
+                    del self._sent[-back]
+                return
+
+    def measure(self, until_s: float, pause_s: float, open_s: float) -> None:
+        """Count what was taken until a refusal that was followed by a pause, after the gate was open for `open_s`.
 
         That is in the last second at least, and no longer ago than two pauses.
         """
-        span_s = max(1.0, min(2 * pause_s, open_s))
-        sent = 0
-        for instant in reversed(self._sent):
-            if instant <= now_s - span_s:
-                break
-            sent += 1
-        self._measured = (sent, span_s, pause_s)
+        self._span_s, self._pause_s = max(1.0, min(2 * pause_s, open_s)), pause_s
+        self._taken, second = self._count(until_s - self._span_s), self._count(until_s - 1)
+        is_alike = second >= FEWEST and abs(second - self._second) <= 1 + second // 200
+        self._second, self._alike = second, self._alike + 1 if is_alike else 0
 
-    def learn(self, now_s: float, refused: int) -> None:
-        """Set the rate, when it is known how many of those that were sent were refused."""
-        sent, span_s, pause_s = self._measured
-        taken = sent - refused
-        if taken < FEWEST:
+    @property
+    def is_seen(self) -> bool:
+        """Whether a rate is not set yet, but one refusal after the other came after the same number in a second."""
+        return self.rate is None and self._alike >= ALIKE
+
+    def learn(self, now_s: float) -> None:
+        """Set the rate to what was measured."""
+        if self._taken < FEWEST:
             return
-        rate = MARGIN_SHARE * taken / span_s
+        rate = MARGIN_SHARE * self._taken / self._span_s
         again = self.rate is not None
-        if self.rate is not None:  # a rate that had grown falls back to what held before it did
-            rate = min(rate, self._known if self.rate > self._known else AGAIN_SHARE * self.rate)
-        fresh_s = pause_s * self._settings.hold_pauses
+        if self.rate is not None:
+            if self.rate > self._known:  # a rate that had grown falls back to what held before it did
+                rate = min(rate, self._known)
+            elif rate >= MARGIN_SHARE * self.rate:  # it is what was sent, and tells nothing
+                rate = AGAIN_SHARE * self.rate
+        fresh_s = self._pause_s * self._settings.hold_pauses
         self._hold_s = min(self._settings.hold_max_s, max(fresh_s, 2 * self._hold_s if again else 0.0))
         self._hold_until = now_s + self._hold_s
         self.rate = self._known = rate
-        self._next_s = max(self._next_s, now_s)
+        a_second = int(rate)
+        is_full = 0 < a_second <= len(self._sent)
+        self._next_s = max(self._next_s, now_s, self._sent[-a_second] + 1.0 if is_full else 0.0)
+
+    def _count(self, after_s: float) -> int:
+        """Return how many were taken since an instant."""
+        count = 0
+        for instant in reversed(self._sent):
+            if instant <= after_s:
+                break
+            count += 1
+        return count

@@ -301,4 +301,6 @@ def reason(error: Exception) -> str:
         return error.message or type(error).__name__
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
+    if isinstance(error, aiohttp.ServerDisconnectedError) and not isinstance(error.message, str):  # the head it sent
+        return "Server disconnected in the middle of its answer"
     return str(error) or type(error).__name__
