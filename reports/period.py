@@ -109,7 +109,7 @@ def named_month(month: str | None, zone: ZoneInfo, now: datetime) -> Period:
         WrongUsage: the text names no month.
     """
     today = now.astimezone(zone).date()
-    name = month or "this"
+    name = "this" if month is None else month
     if name == "this":
         name = f"{today:%Y-%m}"
     elif name == "last":

@@ -166,8 +166,7 @@ def _limits(estimate: PlanEstimate) -> Iterator[Fact]:
 
 def _notes(estimate: PlanEstimate) -> Iterator[Note]:
     if estimate.problem is not None:
-        text = "{problem}; this is the best that the budget allows"
-        yield Note("warning", text, {"problem": (estimate.problem, "text")})
+        yield Note("warning", f"{{problem}}{_what_it_is(estimate)}", {"problem": (estimate.problem, "text")})
     yield from _verdict(estimate)
     if estimate.saving_usd is not None and estimate.best_assignment is not None:
         held = "same quality bound" if estimate.kind == "fixed" else "same floors"  # a fixed pair has none of its own
@@ -179,6 +178,16 @@ def _notes(estimate: PlanEstimate) -> Iterator[Note]:
         yield Note("note", f"{text}: a configuration of kind by_plan does that", values)
     for words in estimate.notes:
         yield Note("note", "{words}", {"words": (words, "text")})
+
+
+def _what_it_is(estimate: PlanEstimate) -> str:
+    """Return what a plan is that cannot hold its limits; of another policy, it is what that policy says."""
+    if estimate.kind != "by_plan":
+        return ""
+    if estimate.is_over_budget:
+        return "; this is the cheapest plan, over the budget"
+    is_within = estimate.limits.budget_usd is None or estimate.cost is not None
+    return "; this is the best that the budget allows" if is_within else ""
 
 
 def _verdict(estimate: PlanEstimate) -> Iterator[Note]:

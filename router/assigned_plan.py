@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Final
 
-from router.assign import Assignment, Infeasible, Problem, assign
+from router.assign import Assignment, Infeasible, Limits, Problem, assign
 from router.estimation import prefix_tokens_of
 from router.plan_estimate import Kind
 from router.plan_value import Plan
@@ -52,6 +52,8 @@ def of_optimizer(
 ) -> Found:
     """Return what the optimizer puts on the steps; where a limit cannot be held, the best that the budget allows.
 
+    Where the budget allows none, it is the cheapest.
+
     Args:
         market: what is on offer.
         settings: bounds of a plan's execution.
@@ -61,7 +63,6 @@ def of_optimizer(
         is_expected: whether the plan is still to be made.
 
     Raises:
-        Infeasible: even the cheapest plan is over the budget.
         NoCandidate, WrongUsage: see `router.planning.workbook_of`.
     """
     name, rules = named
@@ -69,10 +70,8 @@ def of_optimizer(
     try:
         workbook, assignment = solved_plan(market, settings, task, plan, rules, is_expected=is_expected)
     except Infeasible as error:
-        if error.best is None:
-            raise
         workbook = workbook_of(market, settings, task, plan, rules, is_expected=is_expected)
-        assignment, problem = error.best, str(error)
+        assignment, problem = error.best or _cheapest(workbook.problem, rules), str(error)
     decisions = {}
     for step_id, option in assignment.choices.items():
         choices = workbook.steps[step_id]
@@ -105,10 +104,11 @@ def solved_plan(
         left: what of it is still to be done.
 
     Raises:
-        Infeasible: no assignment holds the limits.
+        Infeasible: no assignment holds the limits, or what goes around the steps has no price to hold a budget with.
         NoCandidate, WrongUsage: see `router.planning.workbook_of`.
     """
     workbook = workbook_of(market, settings, task, plan, rules, is_expected=is_expected, left=left)
+    _require_prices(workbook)
     assignment = solved(workbook.problem, rules)
     budget_usd = workbook.problem.limits.budget_usd
     if budget_usd is None or not (tokens := prefix_tokens_of(settings, task)):
@@ -130,6 +130,26 @@ def solved(problem: Problem, rules: ByPlanSettings) -> Assignment:
         Infeasible: no assignment holds the limits.
     """
     return assign(problem, objective=rules.objective, time_limit_s=rules.time_limit_s, gap_share=rules.gap_share)
+
+
+def _require_prices(workbook: Workbook) -> None:
+    """Refuse to hold a budget without every price: the steps would be paid, and the merge then not be sent.
+
+    Raises:
+        Infeasible: there is a budget, and the planning call or the merge has no price; steps always have one.
+    """
+    budget_usd = workbook.problem.limits.budget_usd
+    around = {"planning call": workbook.planning, "merge": workbook.merge}
+    unpriced = [name for name, each in around.items() if each is not None and each.chosen.cost is None]
+    if budget_usd is not None and unpriced:
+        message = f"budget_usd: {budget_usd:f} USD cannot be held; the {' and the '.join(unpriced)} has no known price"
+        hint = "add its price (router.toml, price_files), or leave the budget out"
+        raise Infeasible(message, binding=("budget_usd",), best=None, hint=hint)
+
+
+def _cheapest(problem: Problem, rules: ByPlanSettings) -> Assignment:
+    """Return the cheapest assignment of all."""
+    return assign(replace(problem, limits=Limits()), time_limit_s=rules.time_limit_s, gap_share=rules.gap_share)
 
 
 def decision_of(choices: StepChoices, key: str, name: str) -> Decision:

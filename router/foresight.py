@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 
-from router.assign import frontier
+from router.assign import Infeasible, Limits, frontier
 from router.assigned_plan import Found, of_optimizer, saved_each
 from router.classify import classify
 from router.errors import NoEndpoint
@@ -53,7 +53,6 @@ def estimate_plan(
     Raises:
         WrongUsage: steps that are no graph, an unknown configuration, class or model.
         NoCandidate, NoEndpoint: a call has no model that fits.
-        Infeasible: a limit cannot be held, and the budget is less than the cheapest plan costs.
     """
     made = plan or given_plan(task, settings.swarm.max_steps)
     is_expected = made is None
@@ -72,19 +71,39 @@ def estimate_plan(
     is_worth = None if estimate.cost is None or single is None else estimate.cost.expected_usd < single.expected_usd
     estimate = replace(estimate, task_text=task.text, single_cost=single, is_worth_planning=is_worth)
     if estimate.kind != "by_plan":  # the optimizer holds it itself
-        estimate = replace(estimate, problem=_over_budget(task, estimate.cost))
-    if with_frontier and found.workbook.is_priced:
-        estimate = replace(estimate, frontier=frontier(found.workbook.problem, points=POINTS))
-    return estimate
+        estimate = replace(estimate, problem=_over_budget(task, estimate))
+    budget_usd = estimate.limits.budget_usd
+    if estimate.problem is not None and budget_usd is not None and estimate.cost is not None:
+        least_usd = found.assignment.cost_usd if estimate.kind == "by_plan" else estimate.cost.expected_usd
+        estimate = replace(estimate, is_over_budget=least_usd > budget_usd)
+    return _with_frontier(estimate, found) if with_frontier else estimate
 
 
-def _over_budget(task: Task, cost: Interval | None) -> str | None:
-    """Return that a plan is expected to cost more than the task's budget, in words, or None."""
-    if task.budget_usd is None or cost is None or cost.expected_usd <= task.budget_usd:
+def _with_frontier(estimate: PlanEstimate, found: Found) -> PlanEstimate:
+    """Return the estimate with the frontier of cost and quality, or with a note why there is none."""
+    if not found.workbook.is_priced:
+        words = "there is no frontier of cost and quality: not every call has a known price"
+        return replace(estimate, notes=(*estimate.notes, words))
+    problem = found.workbook.problem
+    try:
+        return replace(estimate, frontier=frontier(problem, points=POINTS))
+    except Infeasible:
+        free = frontier(replace(problem, limits=Limits()), points=POINTS)
+        words = "the frontier of cost and quality is that without the limits, which cannot be held"
+        return replace(estimate, frontier=free, notes=(*estimate.notes, words))
+
+
+def _over_budget(task: Task, estimate: PlanEstimate) -> str | None:
+    """Return why a plan cannot be held to the task's budget, in words, or None: it is, or there is none."""
+    if task.budget_usd is None:
         return None
-    return (
-        f"budget_usd: {task.budget_usd:f} USD is not enough; the plan is expected to cost {cost.expected_usd:.6f} USD"
-    )
+    start, cost = f"budget_usd: {task.budget_usd:f} USD", estimate.cost
+    if cost is None:
+        unpriced = sum(row.cost is None for row in estimate.rows)
+        return f"{start} cannot be held; of {len(estimate.rows)} calls, {unpriced} have no known price"
+    if cost.expected_usd <= task.budget_usd:
+        return None
+    return f"{start} is not enough; the plan is expected to cost {cost.expected_usd:.6f} USD"
 
 
 def drawn_plan(task: Task, settings: Settings) -> Plan:

@@ -25,7 +25,7 @@ from router.experience import NO_EXPERIENCE, Experience
 from router.forecast import forecast_output
 from router.plan_value import Plan, checked_plan
 from router.repair import repair_json
-from router.step import LIMITS, QualityWeight, Step, StepId, Tokens
+from router.step import LIMITS, NUMBER, QualityWeight, Step, StepId, Tokens
 from router.task import Messages, Task
 from router.tokens import estimate_message_tokens, estimate_tokens
 
@@ -65,7 +65,7 @@ class _PlanModel(BaseModel):
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
 
     tasks: tuple[_StepModel, ...]
-    n_tasks: int
+    n_tasks: Annotated[int, NUMBER]
 
 
 def separable_parts(text: str) -> int:
@@ -302,8 +302,6 @@ def parse_steps(answer: str, finish_reason: str | None, *, tools: Sequence[str] 
         )
     if "n_tasks" not in found.value:
         raise PlanCut('plan: "n_tasks" is missing, so the plan may be cut', hint="ask again with more output tokens")
-    if isinstance(found.value["n_tasks"], bool):  # which pydantic takes for 0 or 1
-        raise PlanError('plan: "n_tasks" is no number', hint="the orchestrator is asked again")
     tasks = found.value["tasks"]
     if found.how == "repaired" and isinstance(tasks, list) and _is_uneven(tasks):
         raise PlanError("plan: its tasks have different keys, and its JSON was broken", hint="it is asked for again")

@@ -66,7 +66,9 @@ class PlanEstimate:
         saving_usd: what that is expected to save, USD; None: nothing, or nothing is known.
         single_cost: of one call that does it all; None: its price is not known, no one call could, or steps are given.
         is_worth_planning: whether the plan is expected to cost less than one call; None: nothing to compare.
-        problem: which limit cannot be held; the plan is then the best that the budget allows. None: all are held.
+        problem: which limit cannot be held; the plan is then the best that the budget allows, and where it allows none,
+            the cheapest. None: all are held.
+        is_over_budget: whether the plan is expected to cost more than the budget.
         frontier: assignments of which none is both cheaper and better than another, the cheapest first.
         notes: what a reader has to know.
         run_id: the run whose planning call made the plan; it is gone on with by `Router.resume`. None: none did.
@@ -91,6 +93,7 @@ class PlanEstimate:
     single_cost: Interval | None = None
     is_worth_planning: bool | None = None
     problem: str | None = None
+    is_over_budget: bool = False
     frontier: tuple[Assignment, ...] = ()
     notes: tuple[str, ...] = ()
     run_id: str | None = None

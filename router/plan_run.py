@@ -35,7 +35,6 @@ async def ask_plan(
 
     Raises:
         WrongUsage: the task brings its own steps, or its run key has its answer already.
-        Infeasible: even the cheapest way of doing the plan is over the budget.
         PlanError: no usable plan in three tries; others as for `router.lifecycle.run_task`.
     """
     if task.steps:

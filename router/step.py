@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 LIMITS: Final = ("max_completion_tokens", "max_tokens")
 """Body fields that limit an answer, tokens."""
@@ -37,10 +38,28 @@ def _is_printable(step_id: str) -> str:
     return step_id
 
 
+def _is_no_boolean(value: object) -> object:
+    """Refuse what Python takes for 0 or 1."""
+    if isinstance(value, bool):
+        raise PydanticCustomError("number", "Input should be a number, not a boolean")
+    return value
+
+
+def _is_named(name: str) -> str:
+    if not name:
+        raise PydanticCustomError("name", "Input should be a name, not empty")
+    return name
+
+
+Name = Annotated[str, AfterValidator(_is_named)]
+"""A name: half of a surrogate pair in it is refused with the whole task, which says more than pydantic's own check."""
 StepId = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_is_printable)]
 BodyFields = Annotated[dict[str, Any], AfterValidator(_is_passed_on)]
-Tokens = Annotated[int, Field(ge=1, le=10**9)]
-QualityWeight = Annotated[float, Field(gt=0, le=MOST_WEIGHT)]
+NUMBER: Final = BeforeValidator(_is_no_boolean)
+"""Stands in the type of every number that comes from outside, but for those of router.toml (see `router.section`)."""
+Tokens = Annotated[int, NUMBER, Field(ge=1, le=10**9)]
+Quality = Annotated[float, NUMBER, Field(ge=0, le=1)]
+QualityWeight = Annotated[float, NUMBER, Field(gt=0, le=MOST_WEIGHT)]
 
 
 class TaskStep(BaseModel):
@@ -71,15 +90,15 @@ class TaskStep(BaseModel):
     prompt: str = Field(min_length=1)
     task_class: str = "chat"
     depends_on: tuple[str, ...] = ()
-    mcp_tools: tuple[str, ...] = ()
+    mcp_tools: tuple[Name, ...] = ()
     tools: tuple[str, ...] | None = None
     max_output_tokens: Tokens | None = None
     extra: BodyFields = Field(default_factory=dict)
     expected_input_tokens: Tokens | None = None
     expected_output_tokens: Tokens | None = None
     quality_weight: QualityWeight = 1.0
-    quality_floor: Annotated[float, Field(ge=0, le=1)] | None = None
-    candidates: tuple[str, ...] = ()
+    quality_floor: Quality | None = None
+    candidates: tuple[Name, ...] = ()
     max_input_tokens: Tokens | None = None
     sees_task: bool = False
 

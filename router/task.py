@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from router.errors import WrongUsage
 from router.plan_value import Plan
-from router.step import LIMITS, BodyFields, StepId, TaskStep
+from router.step import LIMITS, NUMBER, BodyFields, Name, Quality, StepId, TaskStep, Tokens
 
 __all__ = ["LIMITS", "ROLES_OF_MESSAGES", "BodyFields", "Messages", "Role", "StepId", "Task", "TaskStep"]
 
@@ -62,23 +62,23 @@ class Task(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     messages: tuple[dict[str, Any], ...] = Field(min_length=1)
-    task_class: str | None = None
-    configuration: str | None = None
-    candidates: tuple[str, ...] = ()
+    task_class: Name | None = None
+    configuration: Name | None = None
+    candidates: tuple[Name, ...] = ()
     plan: PlanChoice = "auto"
     steps: tuple[TaskStep, ...] = ()
     merge: bool = True
     shared: str | None = Field(default=None, min_length=1)
     tools: tuple[dict[str, Any], ...] = ()
-    mcp_tools: tuple[str, ...] = ()
+    mcp_tools: tuple[Name, ...] = ()
     json_output: bool = False
-    max_output_tokens: int | None = Field(default=None, ge=1, le=10**9)
-    expected_input_tokens: int | None = Field(default=None, ge=0, le=10**9)
-    expected_output_tokens: int | None = Field(default=None, ge=0, le=10**9)
-    quality_floor: float | None = Field(default=None, ge=0, le=1)
-    latency_objective_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    max_output_tokens: Tokens | None = None
+    expected_input_tokens: Annotated[int, NUMBER, Field(ge=0, le=10**9)] | None = None
+    expected_output_tokens: Annotated[int, NUMBER, Field(ge=0, le=10**9)] | None = None
+    quality_floor: Quality | None = None
+    latency_objective_s: Annotated[float, NUMBER, Field(gt=0, allow_inf_nan=False)] | None = None
     budget_usd: Decimal | None = Field(default=None, gt=0, le=10**9, decimal_places=12)
-    tenant: str | None = None
+    tenant: Name | None = None
     tags: dict[str, str] = Field(default_factory=dict)
     run_key: str | None = Field(default=None, min_length=1, max_length=200)
     extra: BodyFields = Field(default_factory=dict)

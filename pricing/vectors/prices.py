@@ -95,7 +95,8 @@ def read_amount(key: str, text: object) -> Decimal:
     return amount
 
 
-_CONDITIONS = frozenset({"off_peak", "peak_windows_utc", "peak_weekdays", "tiers", "service_tiers"})
+_CLOCK = ("peak_windows_utc", "peak_weekdays")
+_CONDITIONS = ("off_peak", "tiers", "service_tiers", *_CLOCK)
 
 
 def _steps(entry: Entry, history: list[Entry]) -> Iterator[tuple[datetime | None, datetime | None, Entry]]:
@@ -105,9 +106,21 @@ def _steps(entry: Entry, history: list[Entry]) -> Iterator[tuple[datetime | None
     starts = [read_instant("price_history.effective_from", step.get("effective_from")) for step in history]
     dated = sorted(zip(starts, history, strict=True), key=lambda item: item[0])
     ends = [start for start, _ in dated[1:]]
+    undated = {key: entry[key] for key in _CONDITIONS if key in entry and not any(key in step for step in history)}
     for (start, step), end in zip(dated, [*ends, None], strict=True):
-        # Single rates that a step leaves out stand; conditions are the entry's own, so of today, and never of the past.
-        yield start, end, {**{key: value for key, value in entry.items() if key not in _CONDITIONS}, **step}
+        yield start, end, _laid_over(entry, step, undated)
+
+
+def _laid_over(entry: Entry, step: Entry, undated: Entry) -> Entry:
+    """Return a step's rates over the entry's: single rates that the step leaves out stand.
+
+    Conditions that no step states are those of the step whose rates the entry repeats, never of another's rates. Hours
+    that no step states are the hours of every off-peak rate.
+    """
+    stated = [name for name in _COMPONENTS if step.get(name) is not None]
+    repeats = all(read_amount(name, step[name]) == read_amount(name, entry.get(name) or 0) for name in stated)
+    kept = undated if repeats else {key: undated[key] for key in _CLOCK if key in undated}
+    return {**{key: value for key, value in entry.items() if key not in _CONDITIONS}, **kept, **step}
 
 
 def _rates(rates: Entry, under: Conditions) -> Iterator[tuple[str, Decimal, Conditions]]:

@@ -15,6 +15,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from router.cli.checked_command import CheckedCommand
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -131,6 +133,8 @@ def load_command(name: str) -> Any:
     found = getattr(import_module(f"router.cli.{place.module}"), place.attribute)
     holder = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     if isinstance(found, typer.Typer):
+        for each in found.registered_commands:
+            each.cls = each.cls if each.cls and issubclass(each.cls, CheckedCommand) else CheckedCommand
         holder.add_typer(found, name=name)
         return cast("TyperGroup", get_command(holder)).commands[name]
     if place.takes_month:
@@ -138,7 +142,7 @@ def load_command(name: str) -> Any:
 
         holder.command(name, cls=MonthCommand)(found)
     else:
-        holder.command(name)(found)
+        holder.command(name, cls=CheckedCommand)(found)
     return get_command(holder)
 
 

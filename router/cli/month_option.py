@@ -10,7 +10,8 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+
+from router.cli.checked_command import CheckedCommand
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -49,7 +50,7 @@ CurrencyOption = Annotated[
 ]
 
 
-class MonthCommand(TyperCommand):
+class MonthCommand(CheckedCommand):
     """A command whose `--month` may stand without a value: then it is this month."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -252,5 +252,9 @@ def _require_limits(estimate: PlanEstimate) -> None:
     """
     from router.errors import LimitCrossed
 
-    if estimate.problem is not None:
-        raise LimitCrossed(estimate.problem, hint="lower the floor, or raise budget or latency objective")
+    if estimate.problem is None:
+        return
+    hint = "lower the floor, or raise budget or latency objective"
+    if estimate.limits.budget_usd is not None and estimate.cost is None:
+        hint = "add the missing prices (router.toml, price_files), or leave the budget out"
+    raise LimitCrossed(estimate.problem, hint="raise the budget" if estimate.is_over_budget else hint)

@@ -67,6 +67,7 @@ def _whole(estimate: PlanEstimate) -> dict[str, Any]:
         "gap_share": assignment.gap_share if estimate.kind == "by_plan" else None,
         "saving_usd": None if estimate.saving_usd is None else _plain(estimate.saving_usd),
         "problem": estimate.problem,
+        "is_over_budget": estimate.is_over_budget,
         "frontier": [
             {"cost_usd": _plain(each.cost_usd), "quality": each.quality, "latency_s": each.latency_s}
             for each in estimate.frontier

@@ -101,7 +101,7 @@ def _show_result(result: Result, *, is_json: bool, has_text: bool, is_quiet: boo
                 if step.status == "succeeded":
                     put(f"[{one_line(step.step_id)}]\n{step.text}\n\n")
     except RouterError:
-        has_receipt = True
+        has_receipt = not is_quiet
         raise
     finally:
         if has_receipt:

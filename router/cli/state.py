@@ -34,10 +34,11 @@ def show(
     from router.cli.topics_page import state_page
     from router.errors import unknown_name
     from router.ledger import default_url, open_ledger
+    from router.messages.state import DEFAULT_NAMESPACE
     from router.settings_file import load_settings
 
     with open_ledger(default_url(load_settings())) as ledger:
-        names = ledger.messages.namespaces()
+        names = {DEFAULT_NAMESPACE, *ledger.messages.namespaces()}  # that one is there before anything is written
         if namespace not in names:
             raise unknown_name("namespace", namespace, names)
         page = state_page(namespace, ledger.messages.values(namespace, prefix), ledger.messages.snapshots(namespace))

@@ -109,6 +109,10 @@ def _usage_of(payload: Json, choice: Json | None) -> Json | None:
     return None
 
 
+def _reports_tokens(usage: Json) -> bool:
+    return any(usage.get(name) for name in ("prompt_tokens", "completion_tokens", "total_tokens"))
+
+
 @dataclass(slots=True)
 class _Call:
     """One tool call, as its pieces come."""
@@ -161,7 +165,7 @@ class StreamedAnswer:
                 self._named[key] = chunk[key]
         choice = _first_choice(chunk)
         usage = _usage_of(chunk, choice)
-        if usage is not None:
+        if usage is not None and (self._usage is None or _reports_tokens(usage)):  # zeros take no counts back
             self._usage, self._usage_raw = usage, raw
         text = "" if choice is None else self._take_choice(choice)
         if self._kept > MOST_TEXT_CHARACTERS:

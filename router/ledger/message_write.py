@@ -96,11 +96,9 @@ def lock_topic(connection: sa.Connection, topic: str, row: Written) -> int:
         row: has what it is made with: `created_us`, `run_id`, `expires_us`.
     """
     statements = _statements(connection)
-    found = fetch(connection, statements.lock, {"topic": topic})
-    if not found:
-        made = {"topic": topic, "last_seq": 0, **{name: row[name] for name in ("created_us", "run_id", "expires_us")}}
+    made = {"topic": topic, "last_seq": 0, **{name: row[name] for name in ("created_us", "run_id", "expires_us")}}
+    while not (found := fetch(connection, statements.lock, made)):  # mostly once: it may be deleted as it is made
         run(connection, statements.make, [made])
-        found = fetch(connection, statements.lock, {"topic": topic})
     return int(found[0][0])
 
 

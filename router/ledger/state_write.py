@@ -58,7 +58,9 @@ def change(connection: sa.Connection, rows: Sequence[Written]) -> int:
 
 def _change(connection: sa.Connection, namespace: str, rows: Sequence[Written]) -> int:
     statements = _statements(connection)
-    last = first = _lock(connection, namespace, rows[0])
+    is_made = any(row["value"] is not None and row["expected"] in (ANY, None) for row in rows)
+    known = _lock(connection, namespace, rows[0]) if is_made else _locked(connection, namespace)
+    last = first = known or 0
     for row in rows:
         found = fetch(connection, statements.find, row)
         version = int(found[0][0]) if found else None
@@ -80,13 +82,16 @@ def _change(connection: sa.Connection, namespace: str, rows: Sequence[Written]) 
 
 def _lock(connection: sa.Connection, namespace: str, row: Written) -> int:
     """Make a namespace where there is none, keep others from it until the commit, and return its last version."""
-    statements = _statements(connection)
-    found = fetch(connection, statements.lock, {"namespace": namespace})
-    if not found:
-        made = {"namespace": namespace, "last_version": 0, "run_id": row["run_id"], "expires_us": row["expires_us"]}
-        run(connection, statements.make, [made])
-        found = fetch(connection, statements.lock, {"namespace": namespace})
-    return int(found[0][0])
+    made = {"namespace": namespace, "last_version": 0, "run_id": row["run_id"], "expires_us": row["expires_us"]}
+    while (last := _locked(connection, namespace)) is None:  # mostly once: it may be deleted as it is made
+        run(connection, _statements(connection).make, [made])
+    return last
+
+
+def _locked(connection: sa.Connection, namespace: str) -> int | None:
+    """Keep others from a namespace until the commit, and return its last version; None: there is none."""
+    found = fetch(connection, _statements(connection).lock, {"namespace": namespace})
+    return int(found[0][0]) if found else None
 
 
 def take_snapshot(connection: sa.Connection, namespace: str, name: str, made: Written) -> SnapshotRow | None:
@@ -124,9 +129,10 @@ def restore_snapshot(connection: sa.Connection, namespace: str, name: str, made:
         name: of the snapshot.
         made: as for `take_snapshot`.
     """
-    version = _lock(connection, namespace, made) + 1
-    if _snapshot(connection, namespace, name) is None:
+    last = _locked(connection, namespace)
+    if last is None or _snapshot(connection, namespace, name) is None:
         return None
+    version = last + 1
     connection.execute(sa.delete(state).where(state.c.namespace == namespace))
     entries = state_snapshot_entries
     fixed = (sa.literal(version, sa.BigInteger), sa.literal(made["changed_us"], sa.BigInteger))

@@ -194,6 +194,13 @@ def test_a_stream_is_put_together() -> None:
     assert response.usage == Usage(uncached_input_tokens=3, plain_output_tokens=2)
 
 
+def test_a_report_without_any_token_takes_none_back_that_was_told_before() -> None:
+    told = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}}
+    zeros = {"choices": [], "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}}
+    response, _ = streamed({**delta(content="x"), "usage": zeros["usage"]}, told, zeros)
+    assert (response.usage, response.usage_error) == (Usage(uncached_input_tokens=3, plain_output_tokens=2), None)
+
+
 def test_the_last_usage_of_a_stream_counts_wherever_it_stands() -> None:
     first = {"prompt_tokens": 3, "completion_tokens": 1}
     last = {"prompt_tokens": 3, "completion_tokens": 9, "cost": 0.1}

@@ -309,6 +309,7 @@ async def test_an_answer_that_is_not_http_is_malformed() -> None:
 async def test_a_connection_that_breaks_after_sending_is_dropped_and_not_sent_again(script: Script) -> None:
     error, raw = await failing_send(script)
     assert (error.kind, error.possibly_billed) == ("dropped", True)
+    assert "RawResponse" not in str(error), "words, no values of the client library's"
     assert len(raw.requests) == 1
 
 

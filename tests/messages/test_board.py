@@ -15,7 +15,11 @@ import sqlalchemy as sa
 from router.errors import CursorTaken, MessageTimeout, RouterError, WrongUsage
 from router.ledger import Ledger, new_id, open_ledger
 from router.ledger.bell import LOOK_S
+from router.ledger.database import make_engine, parse_url
+from router.ledger.message_records import Changed, MessagePublished, Placed, StateChanged
 from router.ledger.records import ANSWER_KEPT_US, RunEnded, RunStarted
+from router.ledger.rows import rows_of
+from router.ledger.statements import execute_rows
 from router.messages import Board, Draft, Subscription
 from router.messages.lane import MOST_OPEN
 from router.messages.names import MOST_BODY_BYTES
@@ -305,6 +309,43 @@ async def test_a_run_s_messages_and_state_go_with_its_answers(board: Board, ledg
     assert {topic, f"run/{going}", f"run/{going}/notes"} <= names
     assert f"run/{run_id}/agent" not in ledger.messages.namespaces()
     assert f"run/{going}/agent" in ledger.messages.namespaces()
+
+
+@pytest.mark.parametrize("kind", ["topic", "namespace"])
+async def test_what_is_written_in_the_instant_its_time_is_over_goes_along(postgres_ledger_url: str, kind: str) -> None:
+    now_us = time.time_ns() // 1000
+    run_id = new_id()
+    name = f"run/{run_id}"
+    engine = make_engine(parse_url(postgres_ledger_url))
+    async with Board(postgres_ledger_url) as board:
+        await board.ledger.write(RunStarted(run_id, "one", "1", now_us), RunEnded(run_id, "succeeded", now_us))
+        await board.publish(name, "first")
+        await board.state.of(name).put("k", "first")
+        late: MessagePublished | StateChanged = (
+            MessagePublished(name, '"late"', Placed(new_id(), now_us), run_id=run_id, expires_us=now_us)
+            if kind == "topic"
+            else StateChanged(name, "other", '"late"', None, now_us, Changed(), run_id, now_us)
+        )
+        with engine.begin() as writer:
+            execute_rows(writer, rows_of([late]))
+            pruning = asyncio.create_task(board.ledger.prune(now_us + 2 * ANSWER_KEPT_US))
+            await asyncio.to_thread(wait_for_a_lock, engine)
+        await pruning
+        assert name not in {*board.ledger.messages.namespaces(), *(row.topic for row in board.ledger.messages.topics())}
+        assert (await board.publish(name, "again")).seq == 1
+        assert await board.state.of(name).put("k", "again") == 1
+    engine.dispose()
+
+
+def wait_for_a_lock(engine: sa.Engine) -> None:
+    """Return once a transaction waits for another one's lock."""
+    waits = sa.text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+    for _ in range(500):
+        with engine.connect() as connection:
+            if connection.execute(waits).scalar_one():
+                return
+        time.sleep(0.01)
+    raise AssertionError("nobody waits")
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,20 @@ async def test_a_snapshot_is_of_one_instant_and_a_restore_makes_what_was_read_st
     assert not await state.drop_snapshot("before")
 
 
+async def test_what_changes_nothing_makes_no_namespace(state: State, ledger: Ledger) -> None:
+    with pytest.raises(WrongUsage, match=r"snapshot: 'before' does not exist"):
+        await state.restore("before")
+    assert not await state.delete("k")
+    with pytest.raises(StaleVersion, match=r"version 1 was given; there is no value; nothing was written"):
+        await state.put("k", 1, 1)
+    assert not await state.drop_snapshot("before")
+    assert state.namespace not in ledger.messages.namespaces()
+
+    deleted, made = await asyncio.gather(state.delete("k"), state.put("k", 1))  # in one transaction, or in two
+    assert (deleted, made) == (False, 1)
+    assert state.namespace in ledger.messages.namespaces()
+
+
 @pytest.mark.parametrize(
     ("act", "message"),
     [

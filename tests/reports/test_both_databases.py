@@ -66,7 +66,7 @@ CHANGES = (
     ("import list", 0),
     ("report --month 2026-09 --format json", 0),
     ("import undo calls.csv", 0),
-    ("reconcile bill.csv --format json", 0),
+    ("reconcile bill.csv --month 2026-10 --format json", 0),
     ("ledger rebuild", 0),
     ("ledger prune --before 2026-09-01 --yes --format json", 0),
     ("ledger verify --format json", 0),

@@ -63,7 +63,7 @@ def test_steps_come_in_dependency_order() -> None:
         (plan_text([{**TWO[0], "depends_on": ["z"]}]), "depends on 'z', which does not exist"),
         (plan_text([{**TWO[0], "depends_on": ["b"]}, TWO[1]]), "wait for each other"),
         (plan_text([{**TWO[0], "prompt": ""}]), "prompt"),
-        (plan_text(TWO[:1], n_tasks=True), '"n_tasks" is no number'),
+        (plan_text(TWO[:1], n_tasks=True), "n_tasks: Input should be a number, not a boolean"),
         (plan_text([{"id": str(n), "class": "chat", "prompt": "x"} for n in range(11)]), "11 steps; 1 to 10"),
     ],
 )

@@ -99,14 +99,16 @@ def test_a_step_reads_its_words_the_tasks_and_the_answers_it_builds_on() -> None
     assert rows["a"].output_tokens == (300, 300, 300)
 
 
-def test_a_budget_below_the_cheapest_plan_is_one_clear_line() -> None:
-    task = Task.of("x", plan=Plan.graph([step("a", "math")]), configuration="own", budget_usd="0.000001")
-    with pytest.raises(
-        Infeasible, match=r"^budget_usd: 0.000001 USD is not enough; the cheapest options cost 0.0"
-    ) as error:
-        ROUTER.plan(task)
-    assert error.value.exit_code == 3
-    assert error.value.binding == ("budget_usd",)
+def test_a_budget_below_the_cheapest_plan_is_one_clear_line_and_shows_the_cheapest() -> None:
+    task = Task.of("x", plan=Plan.graph([step("a", "math"), step("b", "math")]), configuration="own")
+    free, short = ROUTER.plan(task, with_frontier=True), Task.of(task, budget_usd="0.000001")
+    found = ROUTER.plan(short, with_frontier=True)
+    assert found.problem is not None
+    assert found.problem.startswith("budget_usd: 0.000001 USD is not enough; the cheapest options cost 0.0")
+    assert found.is_over_budget
+    assert found.assignment.cost_usd == min(each.cost_usd for each in free.frontier)
+    assert [each.choices for each in found.frontier] == [each.choices for each in free.frontier]
+    assert any(note.startswith("the frontier of cost and quality is that without the limits") for note in found.notes)
 
 
 def test_a_floor_that_nothing_reaches_names_the_best_and_shows_it() -> None:

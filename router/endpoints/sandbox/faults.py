@@ -13,11 +13,12 @@ import random
 import re
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from router.errors import WrongUsage, unknown_name
+from router.step import NUMBER
 
 EVERY_MODEL = "*"
 
@@ -51,24 +52,24 @@ class Fault(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     match: str | None = None
-    latency_ms: float = Field(default=0, ge=0)
-    jitter_ms: float = Field(default=0, ge=0)
-    per_token_ms: float = Field(default=0, ge=0)
-    max_in_flight: int | None = Field(default=None, ge=0)
-    max_per_s: float | None = Field(default=None, gt=0)
-    retry_after_s: float | None = Field(default=None, ge=0)
+    latency_ms: Annotated[float, NUMBER] = Field(default=0, ge=0)
+    jitter_ms: Annotated[float, NUMBER] = Field(default=0, ge=0)
+    per_token_ms: Annotated[float, NUMBER] = Field(default=0, ge=0)
+    max_in_flight: Annotated[int, NUMBER, Field(ge=0)] | None = None
+    max_per_s: Annotated[float, NUMBER, Field(gt=0)] | None = None
+    retry_after_s: Annotated[float, NUMBER, Field(ge=0)] | None = None
     omit_usage: bool = False
     served_model: str | None = None
     upstream_id: str | None = None
 
-    first: int | None = Field(default=None, ge=0)
-    share: float | None = Field(default=None, ge=0, le=1)
-    status: int | None = Field(default=None, ge=400, le=599)
+    first: Annotated[int, NUMBER, Field(ge=0)] | None = None
+    share: Annotated[float, NUMBER, Field(ge=0, le=1)] | None = None
+    status: Annotated[int, NUMBER, Field(ge=400, le=599)] | None = None
     hang: bool = False
     drop: bool = False
-    cut_after: int | None = Field(default=None, ge=0)
-    stall_after: int | None = Field(default=None, ge=0)
-    error_after: int | None = Field(default=None, ge=0)
+    cut_after: Annotated[int, NUMBER, Field(ge=0)] | None = None
+    stall_after: Annotated[int, NUMBER, Field(ge=0)] | None = None
+    error_after: Annotated[int, NUMBER, Field(ge=0)] | None = None
     malformed: bool = False
     bad_plan: Literal["fenced", "prose", "truncated"] | None = None
 
