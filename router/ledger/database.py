@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import exc
@@ -20,7 +20,6 @@ from sqlalchemy import exc
 from router.errors import LedgerError
 
 BEGIN_WRITING = "BEGIN IMMEDIATE"
-_Id = TypeVar("_Id", str, int)
 _BUSY_TIMEOUT_S = 30
 _IDS_AT_ONCE = 500  # SQLite takes at most 999 bound values before version 3.32 (sqlite.org/limits.html)
 _DRIVERS = {
@@ -281,7 +280,7 @@ def _cause(error: BaseException) -> Any:
     return getattr(cause, "orig", None) or cause
 
 
-def id_batches(ids: Sequence[_Id]) -> Iterator[Sequence[_Id]]:
+def id_batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
     """Yield ids in their order, as many at once as any database takes as bound values of one statement.
 
     Args:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from router.errors import LedgerError
-from router.ledger.latency import latency_bucket
+from router.ledger.latency import BOUNDS_US, latency_bucket
 
 Whole = NDArray[np.int64]
 
@@ -39,11 +39,6 @@ def packed(owners: Whole, buckets: Whole, counts: Whole, rows: int) -> list[byte
     cells, inverse = np.unique(owners * _BUCKETS + buckets, return_inverse=True)
     sums = np.zeros(len(cells), np.int64)
     np.add.at(sums, inverse, counts)
-    return _as_bytes(cells, sums, rows)
-
-
-def _as_bytes(cells: Whole, sums: Whole, rows: int) -> list[bytes | None]:
-    """Return histograms from the counts of the cells that have any, in order: a cell is of one row and bucket."""
     if sums.max() > _MOST:
         raise LedgerError(f"rollup: {sums.max()} latencies in one bucket; at most {_MOST} can be kept")
     pairs = np.empty(len(cells), _PAIR)
@@ -61,17 +56,35 @@ def unpacked(histograms: Sequence[bytes | None]) -> tuple[Whole, Whole, Whole]:
     return owners, pairs["bucket"].astype(np.int64), pairs["count"].astype(np.int64)
 
 
-def counted(owners: Whole, buckets: Whole, rows: int) -> list[bytes | None]:
-    """Return each row's histogram of single latencies; see `packed`.
+def from_buckets(texts: Sequence[str | None]) -> list[bytes | None]:
+    """Return each row's histogram from a text with one character per latency, that of its bucket plus `FIRST`.
 
     Args:
-        owners: for each latency the row it belongs to.
-        buckets: for each its bucket.
-        rows: how many rows there are.
+        texts: for each row a text, or None.
     """
-    sums = np.bincount(owners * _BUCKETS + buckets, minlength=1)
-    cells = np.flatnonzero(sums)
-    return _as_bytes(cells, sums[cells], rows) if len(cells) else [None] * rows
+    lengths = np.array([0 if each is None else len(each) for each in texts], np.int64)
+    buckets = np.frombuffer("".join(each for each in texts if each).encode("utf-16-le"), "<u2").astype(np.int64) - FIRST
+    owners = np.repeat(np.arange(len(texts), dtype=np.int64), lengths)
+    return packed(owners, buckets, np.ones(len(buckets), np.int64), len(texts))
+
+
+FIRST = 32
+"""Code point of bucket 0: the first one that every database can put into a text."""
+
+
+def from_times(texts: Sequence[str | None]) -> list[bytes | None]:
+    """Return each row's histogram from a text of whole microseconds with commas between them.
+
+    Args:
+        texts: for each row a text, or None.
+    """
+    lengths = np.array([0 if each is None else each.count(",") + 1 for each in texts], np.int64)
+    if not lengths.any():
+        return [None] * len(texts)
+    times = np.fromstring(",".join(each for each in texts if each), np.int64, sep=",")
+    buckets = np.searchsorted(BOUNDS_US, times, side="right").astype(np.int64)
+    owners = np.repeat(np.arange(len(texts), dtype=np.int64), lengths)
+    return packed(owners, buckets, np.ones(len(buckets), np.int64), len(texts))
 
 
 def from_counts(pairs: Sequence[tuple[int, int]]) -> bytes | None:

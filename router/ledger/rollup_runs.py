@@ -32,7 +32,7 @@ _ALL: Mapping[str, Any] = {"currency": "", "least": 0}
 _Key = tuple[int, str]
 _Cost = tuple[int, int, Any, int]
 _MICRO = 1_000_000
-_OF_RUN = ("run_id", "started_us", "configuration", "task_class", "tenant")  # what is kept of the run itself
+_OF_RUN = ("run_id", "started_us", "configuration", "task_class", "tenant")
 
 
 def counts_of_runs(connection: sa.Connection, bounds: Mapping[str, int], tags: dict[str, str]) -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ def dearest_of_runs(connection: sa.Connection, stretches: Iterable[Mapping[str, 
         best.update(found)
         is_one = bounds["high"] - bounds["low"] == QUARTER_HOUR_US
         wanted = _worth_a_look(found) if is_one else _ALL
-    about = about_runs(connection, sorted({text_of(cost[2]) for each in best.values() for cost in each}))
+    about = _about(connection, sorted({text_of(cost[2]) for each in best.values() for cost in each}))
     for (quarter_hour, currency), each in best.items():
         for micro, pico, run_id, count in each:
             named = {"quarter_hour": quarter_hour, "currency": currency, **about[text_of(run_id)]}
@@ -152,8 +152,7 @@ def text_of(run_id: Any) -> str:
     return str(UUID(str(run_id)))
 
 
-def about_runs(connection: sa.Connection, ids: Sequence[str]) -> Mapping[str, sa.RowMapping]:
-    """Return what is kept of runs, by their id."""
+def _about(connection: sa.Connection, ids: Sequence[str]) -> Mapping[str, sa.RowMapping]:
     found: dict[str, sa.RowMapping] = {}
     for some in id_batches(ids):
         rows = connection.execute(sa.select(*(runs.c[name] for name in _OF_RUN)).where(runs.c.run_id.in_(some)))

@@ -9,20 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from functools import cache
 from typing import Any
 
-import numpy as np
 import sqlalchemy as sa
 
+from pricing.usage import BUCKETS
 from router.ledger import histograms, queries
 from router.ledger.digests import pair_of
-from router.ledger.rollup_dearest import COST, dearest_with
-from router.ledger.rollup_groups import Whole, grouped
-from router.ledger.rollup_raw import COLUMNS, MANY, NULL, raw_attempts
-from router.ledger.rollup_runs import counts_of_runs, dearest_of_runs
+from router.ledger.rollup_runs import counts_of_runs, dearest_of_runs, raw_rows
 from router.ledger.rows import QUARTER_HOUR_US
-from router.ledger.sums import KEY_COLUMNS, SUM_NAMES
+from router.ledger.sums import KEY_COLUMNS, SUM_NAMES, SUMMED
 from router.ledger.tables import attempt_terms, attempts
 
 Pair = tuple[int, int]
@@ -85,12 +82,10 @@ def scan(connection: sa.Connection, quarter_hours: Sequence[int]) -> Scanned:
     found.sums.extend(_in_full(row, found.keys) for row in buckets if row[0] in wanted)
     for low, high in stretches(quarter_hours):
         bounds = {"low": low * QUARTER_HOUR_US, "high": high * QUARTER_HOUR_US}
-        parts = _parts(connection, bounds)
-        costs = _add_attempts(connection, parts, found)
+        parts = list(_parts(connection, bounds))
+        _add_attempts(connection, parts, found)
         found.runs.extend(counts_of_runs(connection, bounds, found.tags))
-        is_sqlite = connection.dialect.name == "sqlite"
-        dearest = dearest_with(connection, bounds["low"], bounds["high"], costs) if is_sqlite else None
-        found.dearest.extend(dearest_of_runs(connection, (part for part, _ in parts)) if dearest is None else dearest)
+        found.dearest.extend(dearest_of_runs(connection, parts))
     return found
 
 
@@ -105,43 +100,34 @@ def stretches(quarter_hours: Sequence[int]) -> Iterator[tuple[int, int]]:
     yield first, last + 1
 
 
-def _parts(connection: sa.Connection, bounds: Mapping[str, int]) -> Sequence[tuple[Mapping[str, int], int]]:
-    """Return a stretch as it is, or by quarter hours where it has many attempts, each with how many it has."""
-    edges = range(bounds["low"], bounds["high"] + 1, QUARTER_HOUR_US)
-    pieces = [{"low": low_us, "high": high_us} for low_us, high_us in pairwise(edges)]
-    counts = [int(connection.execute(_COUNT, piece).scalar_one()) for piece in pieces]
-    return list(zip(pieces, counts, strict=True)) if sum(counts) > MANY else [(bounds, sum(counts))]
+def _parts(connection: sa.Connection, bounds: Mapping[str, int]) -> Iterator[Mapping[str, int]]:
+    """Yield a stretch as it is, or by quarter hours: many rows are sorted sooner where they fit a cache."""
+    if int(connection.execute(_COUNT, bounds).scalar_one()) <= _MANY:
+        yield bounds
+        return
+    for low_us in range(bounds["low"], bounds["high"], QUARTER_HOUR_US):
+        yield {"low": low_us, "high": low_us + QUARTER_HOUR_US}
 
 
+_MANY = 4_000  # attempts; some 300 bytes of each are sorted
 _WITHIN = (attempts.c.started_us >= sa.bindparam("low"), attempts.c.started_us < sa.bindparam("high"))
 _COUNT = sa.select(sa.func.count()).select_from(attempts).where(*_WITHIN)
 
 
-def _add_attempts(connection: sa.Connection, parts: Iterable[tuple[Mapping[str, int], int]], found: Scanned) -> Whole:
-    """Add the attempts of parts of a stretch to what was found, and return rows of `COST` of each attempt."""
-    costs = [np.empty((len(COST), 0), np.int64)]
-
-    def noted(chunks: Iterable[Whole]) -> Iterator[Whole]:
-        for chunk in chunks:
-            costs.append(chunk[_COST])
-            yield chunk
-
-    for bounds, rows in parts:
-        groups = grouped(noted(raw_attempts(connection, bounds["low"], bounds["high"], rows)))
-        heads = groups.heads.tolist()
-        undigested = {quarter_hour for quarter_hour, *pair in heads if NULL in pair}
-        for quarter_hour in sorted(undigested):
-            found.sums.extend(_by_columns(connection, quarter_hour, found.keys))
-        rows_of = zip(heads, groups.sums.tolist(), groups.latencies, groups.ttfts, strict=True)
-        found.sums.extend(
-            QuarterSums(quarter_hour, (start, end), sums, latencies, ttfts, is_whole=False)
-            for (quarter_hour, start, end), sums, latencies, ttfts in rows_of
-            if quarter_hour not in undigested
-        )
-    return np.concatenate(costs, axis=1)
-
-
-_COST = [COLUMNS.index(name) for name in COST]
+def _add_attempts(connection: sa.Connection, parts: Sequence[Mapping[str, int]], found: Scanned) -> None:
+    query = _by_digests(connection.dialect.name)
+    rows = [row for part in parts for row in raw_rows(connection, query, part)]
+    undigested = sorted({row[0] for row in rows if row[1] is None or row[2] is None})
+    for quarter_hour in undigested:
+        found.sums.extend(_by_columns(connection, quarter_hour, found.keys))
+    if undigested:
+        rows = [row for row in rows if row[0] not in undigested]
+    latencies = histograms.from_buckets([row[-2] for row in rows])
+    ttfts = histograms.from_times([row[-1] for row in rows])
+    found.sums.extend(
+        QuarterSums(row[0], (row[1], row[2]), row[3:-2], *both, is_whole=False)
+        for row, both in zip(rows, zip(latencies, ttfts, strict=True), strict=True)
+    )
 
 
 def with_status(sums: Sequence[int], key: Sequence[Any]) -> Sequence[int]:
@@ -165,6 +151,53 @@ def with_status(sums: Sequence[int], key: Sequence[Any]) -> Sequence[int]:
 _ATTEMPTS, _SUCCEEDED = (SUM_NAMES.index(name) for name in ("attempts", "succeeded"))
 _UNSETTLED = tuple(SUM_NAMES.index(name) for name in ("unsettled", "unsettled_usd_micro", "unsettled_usd_pico"))
 _STATUS, _POSSIBLY_BILLED = (KEY_COLUMNS.index(name) for name in ("status", "possibly_billed"))
+
+
+@cache
+def _by_digests(dialect_name: str) -> sa.Select[*tuple[Any, ...]]:
+    """Return the select of quarter hour, pair, `SUM_NAMES`, and latencies and times to first token as texts."""
+    table = attempts.c
+    zero: sa.ColumnElement[Any] = sa.literal_column("0")
+    rows = sa.func.count()
+    sums: dict[str, sa.ColumnElement[Any]] = {
+        "records": rows,
+        "attempts": rows,
+        "requests": rows,
+        "requests_unknown": zero,
+        # What hangs on the status is known from the key, and need not be looked at in each row (`with_status`).
+        "succeeded": zero,
+        "unsettled": zero,
+        "unsettled_usd_micro": _sum(table.reserved_usd_micro),
+        "unsettled_usd_pico": _sum(table.reserved_usd_pico),
+        "retried_settled_micro": _sum(sa.case((table.number > 1, table.settled_micro))),
+        "retried_settled_pico": _sum(sa.case((table.number > 1, table.settled_pico))),
+        "calls": _sum(sa.case((table.number == 1, 1), else_=0)),
+        # COUNT of a column leaves NULLs out, at half the cost of a CASE.
+        "usage_unknown": rows - sa.func.count(table[BUCKETS[0]]),
+        "cost_unknown": rows - sa.func.count(table.cost_micro),
+        "reported": sa.func.count(table.reported_usd_micro),
+        "timed": sa.func.count(table.latency_us),
+        "streamed": sa.func.count(table.ttft_us),
+        "inference_timed": sa.func.count(table.inference_us),
+        "network_timed": sa.func.count(table.network_us),
+        "state_timed": sa.func.count(table.state_us),
+        **{name: _sum(table[name]) for name in SUMMED},
+    }
+    keys = (table.quarter_hour, table.start_digest, table.end_digest)
+    columns = (*keys, *(sums[name].label(f"s_{name}") for name in SUM_NAMES))
+    if dialect_name == "postgresql":
+        latencies = sa.func.string_agg(sa.func.chr(table.latency_bucket + histograms.FIRST), "")
+        ttfts = sa.func.string_agg(sa.cast(table.ttft_us, sa.Text), ",")
+    else:
+        # SQLite's char(NULL) is a character; only a NULL is left out.
+        sign = sa.case((table.latency_bucket.is_not(None), sa.func.char(table.latency_bucket + histograms.FIRST)))
+        latencies = sa.func.group_concat(sign, "")
+        ttfts = sa.func.group_concat(table.ttft_us, ",")
+    return sa.select(*columns, latencies, ttfts).where(*_WITHIN).group_by(*keys)
+
+
+def _sum(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    return sa.func.coalesce(sa.cast(sa.func.sum(column), sa.BigInteger), 0)
 
 
 def _by_columns(

@@ -7,7 +7,7 @@ ones. Invariant: after `finish` the rows of every width have the same sums; rows
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -177,9 +177,7 @@ def _added_up(lower: Sequence[Row], width: int) -> Sequence[Row]:
     new = np.ones(len(lower), np.bool_)
     new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
     edges = np.flatnonzero(new)
-    values = chain.from_iterable(row[_FIRST_SUM:-2] for row in lower)
-    table = np.fromiter(values, np.int64, len(lower) * len(SUM_NAMES)).reshape(len(lower), -1)
-    sums = np.add.reduceat(table[order], edges, axis=0)
+    sums = np.add.reduceat(np.array([row[_FIRST_SUM:-2] for row in lower], np.int64)[order], edges, axis=0)
     owner = np.empty(len(lower), np.int64)
     owner[order] = np.cumsum(new) - 1
     latencies, ttfts = (histograms.merged([row[at] for row in lower], owner, len(edges)) for at in (-2, -1))

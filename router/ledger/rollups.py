@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import lru_cache, partial
 from itertools import groupby
+from typing import Any
 
 import sqlalchemy as sa
 
 from router.ledger.database import database_errors, for_writing
 from router.ledger.digests import pair_of
 from router.ledger.marks import mark
+from router.ledger.rollup_runs import text_of
 from router.ledger.rollup_scan import Scanned, scan
 from router.ledger.rollup_tables import WIDTHS, attempts_rollup, dearest_runs, rollup_marks, runs_rollup
 from router.ledger.rollup_write import DayWriter, Keys
@@ -27,6 +29,8 @@ from router.ledger.tables import attempt_terms, attempts, runs, usage_buckets
 DAY = WIDTHS[-1]
 _LOCK = 0x66617265_726F6C6C  # "fareroll"; any constant of our own
 _MANY = 8  # quarter hours from which on two threads read
+_KEYS_AT_ONCE = 10_000  # of which the digests are remembered; most rows have one of a few
+_ROWS_AT_ONCE = 5_000
 _CACHE_KIB = 16_384  # of each of them: a page is looked at for attempts, and again for their runs
 
 
@@ -80,19 +84,26 @@ def rebuild(engine: sa.Engine) -> int:
 def _mend_digests(connection: sa.Connection) -> None:
     """Put right the digests that do not belong to what their rows say: an older version wrote none."""
     named = [attempt_terms.c.terms_id if name == "terms_id" else attempts.c[name] for name in KEY_COLUMNS]
-    columns = (attempts.c.attempt_id, attempts.c.start_digest, attempts.c.end_digest, *named)
-    joined = attempts.outerjoin(attempt_terms)
+    key = sa.type_coerce(attempts.c.attempt_id, sa.Text)  # as the driver gives it: making ids of all takes far longer
+    joined = sa.select(key, attempts.c.start_digest, attempts.c.end_digest, *named).select_from(
+        attempts.outerjoin(attempt_terms)
+    )
+    derived = lru_cache(_KEYS_AT_ONCE)(pair_of)
     for day in connection.execute(sa.select(attempts.c.day).distinct()).scalars().all():
         within = (attempts.c.started_us >= day * DAY_US, attempts.c.started_us < (day + 1) * DAY_US)
-        rows = connection.execute(sa.select(*columns).select_from(joined).where(*within))
-        derived = ((row[0], row[1:3], pair_of(row[3:])) for row in rows)
-        wrong = [
-            {"key": key, "start_digest": pair[0], "end_digest": pair[1]}
-            for key, stored, pair in derived
-            if tuple(stored) != pair
-        ]
+        wrong = []
+        for found, start, end, *values in _as_given(connection, joined.where(*within)):
+            pair = derived(tuple(values))
+            if (start, end) != pair:
+                wrong.append({"key": text_of(found), "start_digest": pair[0], "end_digest": pair[1]})
         if wrong:
             connection.execute(sa.update(attempts).where(attempts.c.attempt_id == sa.bindparam("key")), wrong)
+
+
+def _as_given(connection: sa.Connection, query: sa.Select[*tuple[Any, ...]]) -> Iterator[Sequence[Any]]:
+    cursor = connection.execute(query).cursor
+    while some := cursor.fetchmany(_ROWS_AT_ONCE):
+        yield from some
 
 
 def lock(connection: sa.Connection) -> None:
