@@ -18,6 +18,10 @@ MARGIN_SHARE = 0.98
 """How much of the rate that was measured is used."""
 AGAIN_SHARE = 0.9
 """What a further refusal leaves of a rate that had not grown and is measured again."""
+PROVEN_S = 2.0
+"""A rate that was kept to for so long without a refusal, seconds, is right but for chance ..."""
+PROVEN_SHARE = 0.98
+"""... and a refusal leaves so much of it, whatever was taken in the second before it."""
 ALIKE = 2
 """How many waves are to be refused after the same number in a second as the one before, for that to be the rate."""
 GROWTH_A_S = 1.1
@@ -41,7 +45,7 @@ class Tempo:
         self.rate: float | None = None
         self._known = 0.0
         self._sent: deque[float] = deque(maxlen=_MOST_SENT)  # without those that were refused
-        self._next_s = self._grown_s = self._hold_until = self._hold_s = 0.0
+        self._next_s = self._grown_s = self._hold_until = self._hold_s = self._learnt_s = 0.0
         self._taken, self._span_s, self._pause_s = 0, 1.0, 0.0  # before the last refusal; the pause after it
         self._second = self._alike = 0  # taken in the second before it; refusals in a row with the same
 
@@ -95,12 +99,15 @@ class Tempo:
         if self.rate is not None:
             if self.rate > self._known:  # a rate that had grown falls back to what held before it did
                 rate = min(rate, self._known)
+            elif now_s - self._learnt_s - self._pause_s >= PROVEN_S:
+                rate = PROVEN_SHARE * self.rate
             elif rate >= MARGIN_SHARE * self.rate:  # it is what was sent, and tells nothing
                 rate = AGAIN_SHARE * self.rate
         fresh_s = self._pause_s * self._settings.hold_pauses
         self._hold_s = min(self._settings.hold_max_s, max(fresh_s, 2 * self._hold_s if again else 0.0))
         self._hold_until = now_s + self._hold_s
         self.rate = self._known = rate
+        self._learnt_s = now_s
         a_second = int(rate)
         is_full = 0 < a_second <= len(self._sent)
         self._next_s = max(self._next_s, now_s, self._sent[-a_second] + 1.0 if is_full else 0.0)

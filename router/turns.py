@@ -15,6 +15,9 @@ from collections import deque
 A_PASS = 8
 """How many begin in one pass of the event loop: some 4 ms of work."""
 
+REST_S = 0.0005
+"""How long the loop may be idle from one pass to the next, seconds: else the ledger's thread gets its turn every 5 ms."""
+
 
 class Turns:
     """Turns on one event loop."""
@@ -29,7 +32,7 @@ class Turns:
         loop = asyncio.get_running_loop()
         if not self._is_passing:
             self._is_passing = True
-            loop.call_soon(self._pass, loop)
+            loop.call_soon(self._rest, loop)
         if self._left > 0 and not self._waiting:
             self._left -= 1
             return
@@ -47,4 +50,8 @@ class Turns:
                 self._left -= 1
         self._is_passing = self._left < A_PASS
         if self._is_passing:
-            loop.call_soon(self._pass, loop)
+            loop.call_soon(self._rest, loop)
+
+    def _rest(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Have the next ones begin after a moment, now that those before them have begun."""
+        loop.call_later(REST_S, self._pass, loop)
