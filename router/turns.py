@@ -16,7 +16,7 @@ A_PASS = 8
 """How many begin in one pass of the event loop: some 4 ms of work."""
 
 REST_S = 0.0005
-"""How long the loop may be idle from one pass to the next, seconds: else the ledger's thread gets its turn every 5 ms."""
+"""How long the loop may be idle between two passes, seconds: else the ledger's thread gets its turn every 5 ms."""
 
 
 class Turns:

@@ -4,7 +4,7 @@ In: a command; requests. Out: the reply to each; all that is no reply to a reque
 a reply reaches the request with its id and no other; when the program's output ends, every waiting request has its
 `ConnectionLost` at once; when `stop` returns, the program has ended, and, where it had to be asked to, all of its
 process group with it.
-Nothing here knows the package `mcp`, whose own client takes ten times as long for a call (docs/decisions/0020).
+Nothing here knows the package `mcp`, whose own client takes ten times as long for a call (docs/decisions/0018).
 """
 
 from __future__ import annotations

@@ -544,6 +544,22 @@ def test_a_rate_is_seen_where_three_refusals_come_after_the_same_number_in_a_sec
     assert tempo.rate == pytest.approx(29.4)
 
 
+@pytest.mark.parametrize(("kept_s", "rate"), [(1.0, 0.98 * 60), (3.0, 0.98 * 98)])
+def test_a_refusal_takes_little_of_a_rate_that_was_kept_to_for_long(kept_s: float, rate: float) -> None:
+    """100 a second were taken; then a second with 60, since the loop was busy elsewhere, ends in a refusal."""
+    tempo = Tempo(GateSettings())
+    for number in range(100):
+        tempo.sent(0.005 + number / 100)
+    tempo.measure(1.0, 0.5, 1.0)
+    tempo.learn(1.5)
+    assert tempo.rate == pytest.approx(98)
+    for number in range(60):
+        tempo.sent(0.5 + kept_s + (number + 0.5) / 60)
+    tempo.measure(1.5 + kept_s, 0.5, 9.0)
+    tempo.learn(2.0 + kept_s)
+    assert tempo.rate == pytest.approx(rate)
+
+
 def test_answers_that_take_longer_end_the_doubling_but_cut_nothing() -> None:
     """8 answer in 0.1 s each, 15 in 0.2 s each: no more is done by more of them, so the limit grows by one a round.
 
