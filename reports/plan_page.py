@@ -186,8 +186,7 @@ def _what_it_is(estimate: PlanEstimate) -> str:
         return ""
     if estimate.is_over_budget:
         return "; this is the cheapest plan, over the budget"
-    is_within = estimate.limits.budget_usd is None or estimate.cost is not None
-    return "; this is the best that the budget allows" if is_within else ""
+    return "" if estimate.is_budget_unpriced else "; this is the best that the budget allows"
 
 
 def _verdict(estimate: PlanEstimate) -> Iterator[Note]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Final
 
-from router.assign import Assignment, Infeasible, Limits, Problem, assign
+from router.assign import Assignment, Infeasible, Problem, assign
 from router.estimation import prefix_tokens_of
 from router.plan_estimate import Kind
 from router.plan_value import Plan
@@ -149,7 +149,7 @@ def _require_prices(workbook: Workbook) -> None:
 
 def _cheapest(problem: Problem, rules: ByPlanSettings) -> Assignment:
     """Return the cheapest assignment of all."""
-    return assign(replace(problem, limits=Limits()), time_limit_s=rules.time_limit_s, gap_share=rules.gap_share)
+    return assign(problem.without_limits(), time_limit_s=rules.time_limit_s, gap_share=rules.gap_share)
 
 
 def decision_of(choices: StepChoices, key: str, name: str) -> Decision:

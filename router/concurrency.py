@@ -142,16 +142,16 @@ class Concurrency:
         answered, refused = self._seen.totals(now_s)
         return refused > float(self._settings.refused_share) * (answered + refused)
 
-    def refused(self, now_s: float, pause_s: float, taken: int, size: int | None = None) -> None:
+    def refused(self, now_s: float, pause_s: float, taken: int, size: int) -> None:
         """Cut the limit for a wave of refusals, when the pause after it is over; once a wave.
 
         Args:
             now_s: the present instant.
             pause_s: how long the pause was, seconds.
             taken: how many of the wave were taken after all: the limit falls there; 0: none, which tells no limit.
-            size: how many there were of the wave, where that is less than the limit; not looked at where `taken` is 0.
+            size: how many at once were too many; not looked at where `taken` is 0.
         """
-        tried, known = min(self.limit, size) if size and taken else self.limit, self._ceiling
+        tried, known = min(self.limit, size) if taken else self.limit, self._ceiling
         self._stride, self._pause_s = 1.0, pause_s
         again = known is not None and abs(tried - known) <= max(1, known // 10)
         fresh_s = pause_s * self._settings.hold_pauses

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 
-from router.assign import Infeasible, Limits, frontier
+from router.assign import Infeasible, frontier
 from router.assigned_plan import Found, of_optimizer, saved_each
 from router.classify import classify
 from router.errors import NoEndpoint
@@ -74,8 +74,8 @@ def estimate_plan(
         estimate = replace(estimate, problem=_over_budget(task, estimate))
     budget_usd = estimate.limits.budget_usd
     if estimate.problem is not None and budget_usd is not None and estimate.cost is not None:
-        least_usd = found.assignment.cost_usd if estimate.kind == "by_plan" else estimate.cost.expected_usd
-        estimate = replace(estimate, is_over_budget=least_usd > budget_usd)
+        held_usd = found.assignment.cost_usd if estimate.kind == "by_plan" else estimate.cost.expected_usd
+        estimate = replace(estimate, is_over_budget=held_usd > budget_usd)
     return _with_frontier(estimate, found) if with_frontier else estimate
 
 
@@ -88,7 +88,7 @@ def _with_frontier(estimate: PlanEstimate, found: Found) -> PlanEstimate:
     try:
         return replace(estimate, frontier=frontier(problem, points=POINTS))
     except Infeasible:
-        free = frontier(replace(problem, limits=Limits()), points=POINTS)
+        free = frontier(problem.without_limits(), points=POINTS)
         words = "the frontier of cost and quality is that without the limits, which cannot be held"
         return replace(estimate, frontier=free, notes=(*estimate.notes, words))
 

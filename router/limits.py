@@ -100,7 +100,7 @@ class Gate:
         self._waiting: deque[asyncio.Future[Place]] = deque()
         self._movable: set[asyncio.Future[Place]] = set()
         self._opening: asyncio.TimerHandle | None = None
-        self._open_at, self._last_pause_s = self._loop.time(), 0.0
+        self._open_at = self._loop.time()
         self._in_a_row = 0  # refusals that no answer came between
         self._asks_first = False  # one request goes first; `_asking` is its place
         self._asking: Place | None = None
@@ -109,10 +109,8 @@ class Gate:
         self._last, self._last_taken = Wave(), 0  # the wave that was refused last; what was taken of one at once
         self._is_heard = False  # whether anything was answered since
         self._tempo = Tempo(settings)
-        self._next_s, self._is_late = (
-            0.0,
-            False,
-        )  # when the next may be sent; whether a timer is making up for lost time
+        self._next_s = 0.0  # when the next may be sent
+        self._is_late = False  # whether a timer is making up for lost time
         self._pace_timer: asyncio.TimerHandle | None = None
 
     @property
@@ -287,11 +285,7 @@ class Gate:
         return self._opening is not None or (self._asks_first and self._asking is not None)
 
     def _has_place(self) -> bool:
-        if self._in_flight >= self._limit.limit or self._opening is not None:
-            return False
-        if self._asks_first and self._asking is not None:
-            return False
-        return not self._is_early()
+        return self._in_flight < self._limit.limit and not self._is_shut() and not self._is_early()
 
     def _is_early(self) -> bool:
         """Return whether the next must wait for its time, and set a timer for it."""

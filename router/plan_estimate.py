@@ -100,6 +100,11 @@ class PlanEstimate:
     calls: tuple[CallReceipt, ...] = ()
 
     @property
+    def is_budget_unpriced(self) -> bool:
+        """Whether there is a budget that cannot be held, since not every call has a known price."""
+        return self.limits.budget_usd is not None and self.cost is None
+
+    @property
     def rows(self) -> tuple[CallEstimate, ...]:
         """Every call, in the order they are made."""
         around = [self.planning] if self.planning else []

@@ -25,8 +25,8 @@ class GateSettings(Section):
 
     Args:
         cut_share: what a wave of refusals leaves of the limit, 0 to 1.
-        refused_share: share of the last minute's requests that may be refused without a cut, 0 to 1. The pause holds
-            all the same.
+        refused_share: share of the last minute's requests that may be refused without a cut of a limit that was taken
+            before, 0 to 1. The pause holds all the same.
         hold_pauses: for how many times the pause's length a limit that was refused is not tried again; doubled, where
             it is refused again, up to `hold_max_s`.
         hold_max_s: longest time that a refused limit is not tried again, seconds.

@@ -1,7 +1,7 @@
 """How fast an endpoint may be given requests, where it refuses by the second or the minute: learnt from refusals.
 
 In: when requests were sent, and what was refused of them. Out: the instant of the next one. Invariant: pure but for its
-own state; until an endpoint has refused at a concurrency that it takes, nothing is slowed.
+own state; until a rate was refused, nothing is slowed.
 
 A refusal at a concurrency that was taken before cannot be one of concurrency: it is one of rate; and so is one that
 comes again and again after the same number in a second. What was taken in the time before it is then what is taken at

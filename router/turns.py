@@ -20,16 +20,20 @@ REST_S = 0.0005
 
 
 class Turns:
-    """Turns on one event loop."""
+    """Turns on one event loop after the other."""
 
     def __init__(self) -> None:
         self._left = A_PASS
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._is_passing = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def take(self) -> None:
         """Return when it is one's turn to begin."""
         loop = asyncio.get_running_loop()
+        if loop is not self._loop:  # the one before has ended, and its timers with it
+            self._loop, self._left, self._is_passing = loop, A_PASS, False
+            self._waiting.clear()
         if not self._is_passing:
             self._is_passing = True
             loop.call_soon(self._rest, loop)

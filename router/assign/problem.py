@@ -6,7 +6,7 @@ In: values that the caller has made. Out: values. Invariant: nothing is worked o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 
@@ -74,3 +74,7 @@ class Problem:
     limits: Limits = Limits()
     reserved_usd: Decimal = Decimal(0)
     around_s: float = 0.0
+
+    def without_limits(self) -> Problem:
+        """Return the same plan, whose whole has nothing to hold."""
+        return replace(self, limits=Limits())

@@ -254,7 +254,10 @@ def _require_limits(estimate: PlanEstimate) -> None:
 
     if estimate.problem is None:
         return
-    hint = "lower the floor, or raise budget or latency objective"
-    if estimate.limits.budget_usd is not None and estimate.cost is None:
+    if estimate.is_over_budget:
+        hint = "raise the budget"
+    elif estimate.is_budget_unpriced:
         hint = "add the missing prices (router.toml, price_files), or leave the budget out"
-    raise LimitCrossed(estimate.problem, hint="raise the budget" if estimate.is_over_budget else hint)
+    else:
+        hint = "lower the floor, or raise budget or latency objective"
+    raise LimitCrossed(estimate.problem, hint=hint)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache, partial
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -29,7 +29,6 @@ from router.ledger.tables import attempt_terms, attempts, runs, usage_buckets
 DAY = WIDTHS[-1]
 _LOCK = 0x66617265_726F6C6C  # "fareroll"; any constant of our own
 _MANY = 8  # quarter hours from which on two threads read
-_KEYS_AT_ONCE = 10_000  # of which the digests are remembered; most rows have one of a few
 _ROWS_AT_ONCE = 5_000
 _CACHE_KIB = 16_384  # of each of them: a page is looked at for attempts, and again for their runs
 
@@ -84,16 +83,13 @@ def rebuild(engine: sa.Engine) -> int:
 def _mend_digests(connection: sa.Connection) -> None:
     """Put right the digests that do not belong to what their rows say: an older version wrote none."""
     named = [attempt_terms.c.terms_id if name == "terms_id" else attempts.c[name] for name in KEY_COLUMNS]
-    key = sa.type_coerce(attempts.c.attempt_id, sa.Text)  # as the driver gives it: making ids of all takes far longer
-    joined = sa.select(key, attempts.c.start_digest, attempts.c.end_digest, *named).select_from(
-        attempts.outerjoin(attempt_terms)
-    )
-    derived = lru_cache(_KEYS_AT_ONCE)(pair_of)
+    columns = (attempts.c.attempt_id, attempts.c.start_digest, attempts.c.end_digest, *named)
+    joined = sa.select(*columns).select_from(attempts.outerjoin(attempt_terms))
     for day in connection.execute(sa.select(attempts.c.day).distinct()).scalars().all():
         within = (attempts.c.started_us >= day * DAY_US, attempts.c.started_us < (day + 1) * DAY_US)
         wrong = []
         for found, start, end, *values in _as_given(connection, joined.where(*within)):
-            pair = derived(tuple(values))
+            pair = pair_of(values)
             if (start, end) != pair:
                 wrong.append({"key": text_of(found), "start_digest": pair[0], "end_digest": pair[1]})
         if wrong:
@@ -101,6 +97,7 @@ def _mend_digests(connection: sa.Connection) -> None:
 
 
 def _as_given(connection: sa.Connection, query: sa.Select[*tuple[Any, ...]]) -> Iterator[Sequence[Any]]:
+    """Yield rows as the driver gives them, ids among them: to make texts of all took longer than to read them."""
     cursor = connection.execute(query).cursor
     while some := cursor.fetchmany(_ROWS_AT_ONCE):
         yield from some

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -347,6 +348,23 @@ def test_ctrl_c_ends_in_one_line_and_leaves_the_row(served: Callable[..., Any], 
     assert run.ended.status == "stopped"
     assert row.ended is not None
     assert (row.ended.status, row.ended.possibly_billed) == ("stopped", True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (("report", "--month", ""), "--month"),
+        (("explain", "x", "-c", " "), "--configuration"),
+        (("run", "x", "--class", ""), "--class"),
+        (("fx", "list", "--on", ""), "--on"),
+    ],
+)
+def test_an_option_that_is_given_empty_is_not_one_that_was_left_out(
+    router: Callable[..., tuple[int, str, str]], arguments: tuple[str, ...], option: str
+) -> None:
+    code, out, err = router(*arguments)
+    assert (code, out) == (2, "")
+    assert re.match(rf"error: {option}: '\s*' is not allowed; it takes a value that is not empty\nhint: leave ", err)
 
 
 def test_a_pipe_that_closes_early_is_no_error(served: Callable[..., Any], tmp_path: Path) -> None:

@@ -330,3 +330,25 @@ async def test_two_holders_of_one_key_never_both_send(bench: Make) -> None:
 
     assert {type(each) for each in results} == {Result, RunHeld}
     assert len(made.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"max_output_tokens": True},
+        {"expected_output_tokens": False},
+        {"quality_floor": True},
+        {"latency_objective_s": True},
+        {"steps": [{"id": "a", "prompt": "x", "expected_input_tokens": True}]},
+        {"steps": [{"id": "a", "prompt": "x", "quality_weight": True}]},
+    ],
+)
+def test_a_boolean_is_no_number(fields: dict[str, Any]) -> None:
+    with pytest.raises(WrongUsage, match=r"^task: \S+ is (True|False); Input should be a number, not a boolean"):
+        Task.of("x", **fields)
+
+
+@pytest.mark.parametrize("fields", [{"configuration": ""}, {"candidates": [""]}, {"tenant": ""}, {"mcp_tools": [""]}])
+def test_a_name_that_is_empty_is_none(fields: dict[str, Any]) -> None:
+    with pytest.raises(WrongUsage, match=r"^task: \S+ is ''; Input should be a name, not empty"):
+        Task.of("x", **fields)

@@ -95,7 +95,7 @@ def test_the_limit_doubles_until_it_is_refused_and_then_stays_below() -> None:
 
 
 def test_requests_keep_a_distance_once_a_latency_is_known() -> None:
-    """20 at once at first; after 0.1 s the next 20 come over a quarter to half of that: 40 are allowed by then."""
+    """20 at once at first; after 0.1 s the next 20 come over half of that."""
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
@@ -411,7 +411,7 @@ def test_law_the_limit_stays_between_one_and_the_most(events: list[tuple[bool, i
             limit.answered(now, in_flight)
             assert limit.limit >= before  # only a refusal lowers it
         else:
-            limit.refused(now, wait_s, in_flight)
+            limit.refused(now, wait_s, in_flight, in_flight + 1)
             assert limit.limit <= before
         assert 1 <= limit.limit <= 50
 
@@ -425,7 +425,7 @@ def test_few_refusals_among_many_answers_cut_nothing() -> None:
     assert not limit.is_too_much(1.0)
     limit.counted(1.0)
     assert limit.is_too_much(1.0)
-    limit.refused(1.0, 0.5, 0)
+    limit.refused(1.0, 0.5, 0, 8)
     assert limit.limit == 35
 
 
@@ -449,11 +449,11 @@ def test_one_refusal_among_many_answers_pauses_but_cuts_nothing() -> None:
 def test_one_more_than_is_taken_costs_one_and_not_a_share() -> None:
     """20 are refused: 14. Answer by answer it is tried again, without a hold, and refused again: 19."""
     limit = Concurrency(50, 20, GateSettings(hold_pauses=0), 0.0)
-    limit.refused(1.0, 0.5, 0)
+    limit.refused(1.0, 0.5, 0, 8)
     assert limit.limit == 14
     while limit.limit < 20:
         limit.answered(2.0, 20)
-    limit.refused(3.0, 0.5, 0)
+    limit.refused(3.0, 0.5, 0, 8)
     assert limit.limit == 19
 
 
@@ -462,7 +462,7 @@ def test_a_limit_that_was_refused_is_held_for_longer_each_time() -> None:
     limit = Concurrency(50, 20, GateSettings(), 0.0)
     now, held = 0.0, []
     for _ in range(2):
-        limit.refused(now, 0.5, 0)
+        limit.refused(now, 0.5, 0, 8)
         begun = now
         while limit.limit < 20:
             now += 0.01
@@ -474,7 +474,7 @@ def test_a_limit_that_was_refused_is_held_for_longer_each_time() -> None:
 def test_where_more_is_taken_than_before_the_growth_speeds_up() -> None:
     """One a round at first; twice as fast every two pauses: from 5 to 50 in some 10 rounds, not in 45."""
     limit = Concurrency(50, 6, GateSettings(hold_pauses=0), 0.0)
-    limit.refused(0.0, 0.5, 5)
+    limit.refused(0.0, 0.5, 5, 50)
     now = rounds = 0
     while limit.limit < 50:
         rounds += 1

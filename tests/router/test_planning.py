@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
@@ -353,3 +354,22 @@ def test_where_one_price_is_not_known_no_total_is_said(role: str) -> None:
     assert (found.cost, found.best_assignment, found.saving_usd) == (None, None, None)
     if role == "orchestrator":
         assert found.frontier == ()
+        assert "there is no frontier of cost and quality: not every call has a known price" in found.notes
+
+
+@pytest.mark.parametrize("policy", ["fixed", "by_plan"])
+def test_a_budget_cannot_be_held_where_a_price_is_not_known(policy: str) -> None:
+    local = {"base_url": "http://127.0.0.1:9/v1", "models": {"mystery": "m", "gpt-4.1": "g", "gpt-4.1-mini": "i"}}
+    own: dict[str, Any] = {"policy": policy}
+    if policy == "fixed":
+        own |= {"orchestrator": "mystery", "worker": "gpt-4.1"}
+    else:
+        own["classes"] = {"chat": {"candidates": ["gpt-4.1-mini"]}, "merge": {"candidates": ["mystery"]}}
+    made = Settings.model_validate({"endpoints": {"local": local}, "configurations": {"local": own}})
+    plan = Plan.graph([step("a", "chat"), step("b", "chat")])
+    task = Task.of("do it", plan=plan, configuration="local", budget_usd=9)
+    found = Router(made, environ={}, fx=FxTable(())).plan(task)
+    assert found.problem is not None
+    assert re.fullmatch(r"budget_usd: 9 USD cannot be held; .+ no known price", found.problem)
+    assert (found.is_budget_unpriced, found.is_over_budget) == (True, False)
+    assert "the best that the budget allows" not in str(plan_page(found))

@@ -9,7 +9,7 @@ from router.turns import A_PASS, REST_S, Turns
 
 
 async def test_many_begin_in_order_and_what_is_ready_is_done_in_between() -> None:
-    """Eight a pass: the 20th begins in the third, and a callback that was ready at first has long been called."""
+    """Eight a pass: who is ready after them comes before the ninth."""
     turns, begun = Turns(), []
 
     async def one(name: str) -> None:
@@ -18,7 +18,7 @@ async def test_many_begin_in_order_and_what_is_ready_is_done_in_between() -> Non
 
     names = [str(number) for number in range(20)]
     tasks = [asyncio.create_task(one(name)) for name in names]
-    tasks.insert(A_PASS, asyncio.create_task(_noted(begun)))
+    tasks.append(asyncio.create_task(_noted(begun)))
     await asyncio.gather(*tasks)
     assert [name for name in begun if name != "other"] == names
     assert begun.index("other") == A_PASS
@@ -53,3 +53,9 @@ async def test_between_two_passes_other_threads_have_a_moment() -> None:
     async with asyncio.timeout(5):
         await asyncio.gather(*(turns.take() for _ in range(5 * A_PASS)))
     assert time.perf_counter() - begun >= 4 * REST_S
+
+
+def test_a_loop_that_ends_between_two_passes_leaves_nobody_waiting() -> None:
+    turns = Turns()
+    for _ in range(2 * A_PASS):
+        asyncio.run(asyncio.wait_for(turns.take(), 5))

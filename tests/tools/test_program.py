@@ -40,7 +40,7 @@ async def until(is_so: Callable[[], object], seconds: float = 20) -> None:
 
 @pytest.fixture
 async def odd(shop: Make, tmp_path: Path) -> AsyncIterator[Callable[..., Any]]:
-    """Give a function that has the odd server do something, `modern` or not, and the folder where it keeps its log."""
+    """Give a function that starts the odd server, `modern` or not, and returns its tools."""
 
     async def make(*, modern: bool = False, timeout_s: float = 20) -> Kit:
         if modern:

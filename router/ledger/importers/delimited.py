@@ -58,7 +58,7 @@ def rows(file: SourceFile) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
     Raises:
         WrongUsage: it has no head, two columns of one name, or a quote that is never closed.
     """
-    head, found = pieces(file)
+    head, _, found = _opened(file)
     return head, chain.from_iterable(zip(lines, some, strict=True) for lines, some in found)
 
 
@@ -75,19 +75,6 @@ def columns(file: SourceFile) -> tuple[list[str], Iterator[Cells]]:
     if file.has_quotes or not file.has_short_lines:
         return head, (_cells(lines, some, len(head)) for lines, some in found)
     return head, _unquoted(file, len(head), line)
-
-
-def pieces(file: SourceFile) -> tuple[list[str], Pieces]:
-    """Return a table's head, and an iterator of lines and rows, some at once: fewer where rows are long.
-
-    Args:
-        file: as for `rows`.
-
-    Raises:
-        WrongUsage: as for `rows`.
-    """
-    head, _, found = _opened(file)
-    return head, found
 
 
 def _opened(file: SourceFile) -> tuple[list[str], int, Pieces]:
@@ -163,7 +150,7 @@ def check(file: SourceFile) -> None:
     Raises:
         WrongUsage: as for `rows`.
     """
-    pieces(file)  # its head
+    _opened(file)  # its head
     if file.has_short_lines and not file.has_quotes:
         return  # no cell is too long, and no quote stays open: nothing else can be wrong with a table as a whole
     with file.text() as text:

@@ -50,10 +50,7 @@ class Reader:
             columns: their values, a column each in the order of `names_of`.
             shown: returns what stands in the file, for a row that is rejected, by its index; None: the values.
         """
-        try:
-            return self._together(lines, columns)
-        except BadRecordError:
-            return self._halved(range(len(lines)), lines, columns, shown)
+        return self._halved(range(len(lines)), lines, columns, shown)
 
     def _halved(
         self,

@@ -31,7 +31,7 @@ Kind = Literal["table", "lines", "document", "parquet"]
 Item = TypeVar("Item")
 
 HEAD_CHARACTERS = 65_536
-ROWS_AT_ONCE = 2_000
+_ROWS_AT_ONCE = 2_000
 """A column is read at once for so many rows."""
 _ROWS_AT_A_LOOK = 20  # between two looks at how many bytes they are
 _BYTES_AT_ONCE = 1 << 21
@@ -136,7 +136,7 @@ class SourceFile:
         start, at_a_look = self.read_bytes, _ROWS_AT_A_LOOK if self.has_short_lines else 1
         while more := list(islice(found, at_a_look)):
             some += more
-            if len(some) >= ROWS_AT_ONCE or self.read_bytes - start > _BYTES_AT_ONCE:
+            if len(some) >= _ROWS_AT_ONCE or self.read_bytes - start > _BYTES_AT_ONCE:
                 yield some
                 some, start = [], self.read_bytes
         if some:

@@ -79,7 +79,7 @@ class _Objects:
         self._used: list[str] = []
         self._row: Callable[[Any], Sequence[Any]] = _picked([0])
         self._reader: Reader | None = None
-        self._told: tuple[Any, Callable[[Any], Sequence[Any]]] | None = None
+        self._told: tuple[Any, Callable[[Any], Sequence[Any]] | None] | None = None
 
     def of_lines(self, piece: Lines) -> Iterator[Found]:
         """Yield the record of each line, or why it is none."""
@@ -88,7 +88,7 @@ class _Objects:
                 first = parse_json(piece.text.partition("\n")[0])
                 if isinstance(first, dict):
                     self._learn(first)
-        decoder, row = self._told or (None, None)
+        decoder, row = self._decoded()
         objects = None if decoder is None else piece.objects(decoder)
         if objects is None or row is None or self._reader is None:
             yield from self.found(*piece.values())
@@ -96,6 +96,13 @@ class _Objects:
         lines = range(piece.before + 1, piece.before + 1 + len(objects))
         columns = list(zip(*map(row, objects), strict=True))
         yield from self._reader.found(lines, columns, lambda place: parse_json(piece.each()[place]))
+
+    def _decoded(self) -> tuple[Any, Callable[[Any], Sequence[Any]] | None]:
+        """Return what decodes lines that have the keys of the one before, and what takes of each what is used."""
+        if self._told is None and self._keys is not None and all(name in self._keys for name in self._used):
+            decoder, attribute_of = struct_of(self._keys) or (None, {})
+            self._told = decoder, _attributes([attribute_of[name] for name in self._used]) if decoder else None
+        return self._told or (None, None)
 
     def found(self, lines: Sequence[int], items: Sequence[Any]) -> Iterator[Found]:
         """Yield the record of each object, or why it is none."""
@@ -141,10 +148,6 @@ class _Objects:
         self._keys, self._told = item.keys(), None
         if all(name in item for name in self._used):
             self._row = _picked(self._used)
-            told = struct_of(item)
-            if told is not None:
-                decoder, attribute_of = told
-                self._told = decoder, _attributes([attribute_of[name] for name in self._used])
         else:
             paths = [name.split(".") for name in self._used]
             self._row = lambda found: [_at(found, path) for path in paths]

@@ -7,7 +7,7 @@ Invariant: lines that are decoded together are what `json` reads in each; a line
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, TextIO
@@ -53,8 +53,11 @@ class Lines:
         """
         from msgspec import MsgspecError
 
+        text = self.text.replace("\r\n", "\n")
+        if "\r" in text:  # an end of a line to whoever reads them one by one, and a blank to the decoder
+            return None
         try:
-            raw = self.text.replace("\r\n", "\n").encode()
+            raw = text.encode()
             count = _count_of_objects(raw if raw.endswith(b"\n") else raw + b"\n")
             found: list[Any] = decoder.decode_lines(raw) if count else []
         except (MsgspecError, ValueError, RecursionError):
@@ -94,7 +97,7 @@ def line_pieces(file: SourceFile) -> Iterator[Lines]:
             before += len(some)
 
 
-def struct_of(keys: Mapping[str, Any]) -> tuple[Any, Mapping[str, str]] | None:
+def struct_of(keys: Collection[str]) -> tuple[Any, Mapping[str, str]] | None:
     """Return msgspec's decoder of objects that have these keys and no others, and the attribute of each key.
 
     Args:

@@ -80,6 +80,7 @@ def _lines(of: tuple[str, ...]) -> st.SearchStrategy[str]:
 
 @settings(max_examples=80)
 @given(_lines(CALLS))
+@example("\n".join((CALLS[0], CALLS[0], CALLS[0].replace(", ", ",\r", 1))))  # a blank, or an end of a line
 @example("\n".join((CALLS[0], CALLS[0] * 2, CALLS[0].replace(" ", "\n", 1))))  # as many calls as lines
 def test_calls_of_lines_together_are_what_each_line_is(tmp_path_factory: Any, text: str) -> None:
     file = _file(tmp_path_factory, "calls.jsonl", text)
