@@ -117,8 +117,8 @@ class McpSession:
         self, program: Program, params: Mapping[str, Any]
     ) -> types.CallToolResult | types.InputRequiredResult:
         reply = await program.reply("tools/call", params)
-        if "error" in reply:
-            raise MCPError.from_error_data(types.ErrorData.model_validate(reply["error"]))
+        if (error := reply.get("error")) is not None:  # JSON-RPC 1.0 says null where there is a result
+            raise MCPError.from_error_data(types.ErrorData.model_validate(error))
         result = reply.get("result")
         if isinstance(result, dict):  # as the package does: by the version that was agreed on, then by its own types
             with contextlib.suppress(KeyError):

@@ -190,6 +190,7 @@ def test_a_byte_order_mark_windows_line_ends_and_quoted_cells_are_read(catalog: 
             AZURE.encode() + b'2023-11-16 18:17:04,"1,2',
             "the row that begins in line 4 is not CSV: unexpected end of data",
         ),
+        (b" \n" + AZURE.encode(), "is of no format that is known; its first line is ''"),
         (b"a,b,c\n1,2,3\n", "is of no format that is known; its first line is 'a,b,c'"),
         (b"TIMESTAMP,ContextTokens,GeneratedTokens\n", "has no record in it"),
     ],

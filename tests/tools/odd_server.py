@@ -70,6 +70,7 @@ def die_halfway(number: int) -> None:
 
 
 NO_TEXT = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"a\xffb"}]}}\n'
+AS_TEXT = {"type": "text", "text": "as in 1.0"}
 ACTS: dict[str, Callable[[int], object]] = {
     "ping": lambda number: ask(number, "ping"),
     "roots": lambda number: ask(number, "roots/list"),
@@ -82,6 +83,9 @@ ACTS: dict[str, Callable[[int], object]] = {
     "list": lambda number: send({"id": number, "result": ["no result"]}),
     "no content": lambda number: send({"id": number, "result": {"content": "no list"}}),
     "error": lambda number: send({"id": number, "error": {"code": -32602, "message": "unknown\n tool"}}),
+    "no error": lambda number: send(
+        {"id": number, "error": None, "result": {"content": [{"type": "text", "text": "as in 1.0"}]}}
+    ),
     "odd error": lambda number: send({"id": number, "error": "just a text"}),
     "loud": shout,
     "half": die_halfway,

@@ -91,6 +91,7 @@ async def test_a_server_that_asks_its_client_is_answered_or_refused(odd: Make) -
         ("list", "failed", "[tool error] odd__do: the server's answer is not a tool's result"),
         ("no content", "failed", "[tool error] odd__do: the server's answer is not a tool's result"),
         ("error", "failed", "[tool error] odd__do: unknown tool"),
+        ("no error", "succeeded", "as in 1.0"),
         ("odd error", "failed", "[tool error] odd__do: the server's answer is not a tool's result"),
         ("loud", "succeeded", "heard"),
         (

@@ -135,7 +135,7 @@ def _text(value: Any, name: str, _: ReadOptions) -> str | None:
 
 def _names(values: Sequence[Any], name: str, options: ReadOptions) -> list[str | None]:
     if set(map(type, values)) == {str}:
-        if "" not in values and len("".join(values).split()) == 1:  # there is no blank in any
+        if "" not in values and len(f"-{''.join(values)}-".split()) == 1:  # there is no blank in any
             return list(values)
         return [value.strip() or None for value in values]
     return _each(_text, values, name, options)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from operator import attrgetter, itemgetter
 from typing import Any
 
@@ -18,7 +19,7 @@ from router.ledger.importers.field_reader import Reader, shown_text
 from router.ledger.importers.fields import FIELDS, matched, names_of
 from router.ledger.importers.file import SourceFile
 from router.ledger.importers.json_lines import Lines, struct_of
-from router.ledger.importers.record import Rejected
+from router.ledger.importers.record import Block, Rejected
 from router.ledger.importers.source import Found, ReadOptions, Source
 
 _ROWS_AT_ONCE = 10_000
@@ -35,9 +36,14 @@ def _table(file: SourceFile, options: ReadOptions) -> Iterator[Found]:
     columns = matched(names, options.columns, f"file {file.path}")
     reader, used = Reader(columns, options), [names.index(name) for name in names_of(columns)]
     for piece in pieces:
-        yield from (_ragged(line, cells, len(names)) for line, cells in piece.ragged)
+        found: list[Found] = [_ragged(line, cells, len(names)) for line, cells in piece.ragged]
         if piece.lines:
-            yield from reader.found(piece.lines, [piece.columns[place] for place in used], _row_of(piece.columns))
+            found += reader.found(piece.lines, [piece.columns[place] for place in used], _row_of(piece.columns))
+        yield from sorted(found, key=_line_of) if piece.ragged else found
+
+
+def _line_of(found: Found) -> int:
+    return int(found.columns["line"][0] if isinstance(found, Block) else found.line)
 
 
 def _row_of(columns: Sequence[Sequence[Any]]) -> Callable[[int], Any]:
@@ -95,7 +101,8 @@ class _Objects:
             return
         lines = range(piece.before + 1, piece.before + 1 + len(objects))
         columns = list(zip(*map(row, objects), strict=True))
-        yield from self._reader.found(lines, columns, lambda place: parse_json(piece.each()[place]))
+        each = cache(piece.each)  # looked at where one is rejected
+        yield from self._reader.found(lines, columns, lambda place: parse_json(each()[place]))
 
     def _decoded(self) -> tuple[Any, Callable[[Any], Sequence[Any]] | None]:
         """Return what decodes lines that have the keys of the one before, and what takes of each what is used."""

@@ -93,7 +93,8 @@ def trace_format(file: SourceFile) -> Format:
     Raises:
         WrongUsage: it is of neither.
     """
-    first = file.head.lstrip().partition("\n")[0].strip()
+    # A table's head is its first line that is not empty, though it may be blank.
+    first = file.head.lstrip("\r\n" if file.kind == "table" else None).partition("\n")[0].strip()
     if file.kind == "lines" and not [name for name in _JSON_FIELDS if f'"{name}"' not in first]:
         return "mooncake"
     if file.kind == "table" and set(_CSV_FIELDS) <= {name.strip(' "') for name in first.split(delimiter_of(first))}:

@@ -136,6 +136,23 @@ def test_a_bad_row_costs_nothing_but_itself(read: Read, write: Write, row: str, 
     assert re.search(reason, rejected.reason)
 
 
+def test_rejected_rows_are_told_in_their_order(read: Read, write: Write) -> None:
+    head, good, _ = CSV.splitlines()
+    bad = good.replace("gpt-4.1", "")
+    records, rejected = read("generic", write(f"{head}\n{bad}\nshort\n{good}\n{bad}\nshort"), columns=COLUMNS)
+    assert [record.line for record in records] == [4]
+    assert [each.line for each in rejected] == [2, 3, 5, 6]
+
+
+@pytest.mark.parametrize("others", [[], ["r1"], ["r 1", ""]])
+def test_an_id_is_the_same_whatever_stands_beside_it(read: Read, write: Write, others: list[str]) -> None:
+    """Else a second import of the same row would count it again."""
+    head, good, _ = CSV.splitlines()
+    rows = [good.replace("r1", name, 1) for name in (" x", *others)]
+    records, _ = read("generic", write("\n".join([head, *rows])), columns=COLUMNS)
+    assert records[0].identity == "x"
+
+
 def test_a_row_without_usage_is_a_record_of_unknown_usage(read: Read, write: Write) -> None:
     text = CSV.splitlines()[0] + "\nr,2026-10-01T00:00:00Z,gpt-4.1,,,,,,500\n"
     [record], _ = read("generic", write(text), columns=COLUMNS)
@@ -200,17 +217,23 @@ ROWS = st.lists(
         st.sampled_from(["5", "5.0", "", "1,000", "-1", "99"]),
         st.sampled_from(["0", "7", ""]),
         st.sampled_from(["3", "", "x"]),
+        st.sampled_from(["a", "b", " c", "d ", "", "e f"]),
     ),
     min_size=1,
     max_size=30,
 )
 
 
+NAMES = ("started", "model", "input_tokens", "cache_read_tokens", "output_tokens", "id")
+
+
 @given(ROWS)
 def test_rows_together_are_what_each_is_alone(rows: list[tuple[str, ...]]) -> None:
-    columns = matched(["started", "model", "input_tokens", "cache_read_tokens", "output_tokens"], {}, "file")
-    assert names_of(columns) == ["started", "model", "input_tokens", "cache_read_tokens", "output_tokens"]
+    columns = matched([*NAMES], {}, "file")
+    assert set(names_of(columns)) == set(NAMES)
     assert columns[0] == Column("started", "started", 0)
+    places = [NAMES.index(name) for name in names_of(columns)]
+    rows = [tuple(row[place] for place in places) for row in rows]
     reader = Reader(columns, ReadOptions(now_us=0))
     together = _listed(reader.found(range(len(rows)), list(zip(*rows, strict=True))))
     alone = [
