@@ -5,16 +5,19 @@
 Every way sends the same prompts to a stand-in server in a process of its own. The runner decides on a model for each
 step, holds its cost, writes it down before it is sent and after it has ended (SQLite, synchronous=FULL) and prices it;
 gather sends, and nothing else; "a commit a row" is gather that writes four rows a step down, each in a transaction of
-its own, as a runner without group commit would; "gather, openai" is gather over that package's own client, as most
-swarms are written. Answers are checked: each step has that of its own prompt, a few words long. "runner, streamed" is
-the runner with its own idle time-out: workers' answers are streamed, so that silence is noticed, and read in lulls; the
-runner beside it does not stream, as gather does not. An endpoint has to show that it takes a hundred calls at once, so
-the first round of the runner is printed apart.
+its own, as a runner without group commit would; "gather and rows" is the least that a runner can take here: gather
+whose calls stand between two commits of four rows, which all share, with nothing decided, held, priced or checked;
+"gather, openai" is gather over that package's own client, as most swarms are written. Answers are checked: each step
+has that of its own prompt, a few words long. "runner, streamed" is the runner with its own idle time-out: workers'
+answers are streamed, so that silence is noticed, and read in lulls; the runner beside it does not stream, as gather
+does not. An endpoint has to show that it takes a hundred calls at once, so the first round of the runner is printed
+apart.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 import statistics
 import subprocess
@@ -29,8 +32,12 @@ import aiohttp
 from openai import AsyncOpenAI
 
 from benchmarks.disk import bare_commit_s
+from benchmarks.route import least_call
 from router.client import Router
+from router.endpoints import open_endpoint
+from router.endpoints.protocol import Endpoint
 from router.endpoints.sandbox.answers import ECHO_MARK
+from router.ledger import Ledger, open_ledger
 from router.settings import Settings
 
 ROUTER = str(Path(sys.executable).with_name("router"))
@@ -103,6 +110,20 @@ def gather_openai(client: AsyncOpenAI) -> Way:
     return run
 
 
+def gather_with_rows(endpoint: Endpoint, ledger: Ledger) -> Way:
+    """Return calls between the commits of their rows, so many at once: the least that a runner can take here."""
+    places, call = asyncio.Semaphore(AT_ONCE), least_call(endpoint, ledger)
+
+    async def one(prompt: str) -> str:
+        async with places:
+            return await call(prompt)
+
+    async def run(prompts: list[str]) -> list[str]:
+        return list(await asyncio.gather(*map(one, prompts)))
+
+    return run
+
+
 def one_by_one(path: Path, thread: ThreadPoolExecutor) -> Callable[[], Awaitable[None]]:
     """Return what commits one row of an attempt's size, in a transaction of its own."""
 
@@ -129,7 +150,7 @@ def one_by_one(path: Path, thread: ThreadPoolExecutor) -> Callable[[], Awaitable
 async def measure(url: str, folder: Path, steps: int, rounds: int) -> dict[str, list[float]]:
     """Return the wall times of each way in each round, seconds."""
     times: dict[str, list[float]] = {}
-    with ThreadPoolExecutor(1) as thread:
+    with ThreadPoolExecutor(1) as thread, contextlib.ExitStack() as stack:
         settings = settings_for(url, f"sqlite:///{folder}/ledger.db")
         connector = aiohttp.TCPConnector(limit=AT_ONCE)
         streaming = settings_for(url, f"sqlite:///{folder}/streamed.db", streamed=True)
@@ -138,12 +159,15 @@ async def measure(url: str, folder: Path, steps: int, rounds: int) -> dict[str, 
             Router(streaming, environ={}) as streamer,
             aiohttp.ClientSession(connector=connector) as session,
             AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client,
+            contextlib.aclosing(open_endpoint("sandbox", settings.endpoints["sandbox"], {})) as endpoint,
         ):
+            least = stack.enter_context(open_ledger(f"sqlite:///{folder}/least.db"))
             note = one_by_one(folder / "rows.db", thread)
             ways = {
                 "runner": runner(router),
                 "runner, streamed": runner(streamer),
                 "gather": gather(url, session),
+                "gather and rows": gather_with_rows(endpoint, least),
                 "a commit a row": gather(url, session, note),
                 "gather, openai": gather_openai(client),
             }
