@@ -78,12 +78,14 @@ def _bands(them: Iterable[Contender]) -> Iterable[Note]:
         reasons = dict.fromkeys(band.reason for band in each.bands if band.reason is not None)
         measured = sum((band.cost or Fraction(0) for band in each.bands if band.low is not None), Fraction(0))
         share = measured / each.exact_cost if each.exact_cost else Fraction(0)
-        text = "{name}: no band, since tokens were measured for {share} of its cost only; {reason}"
+        text = "{name}: no band, since tokens were measured for {share} of its cost only"
+        text += "; {reason}" if reasons else ""
         values: dict[str, tuple[Cell, Kind]] = {
             "name": (each.name, "text"),
             "share": (share, "share"),
-            "reason": ("; ".join(str(reason) for reason in reasons), "text"),
         }
+        if reasons:
+            values["reason"] = ("; ".join(map(str, reasons)), "text")
         yield Note("note", text, values)
     if any(each.repriced is not None and each.low is not None for each in them):
         text = (

@@ -256,8 +256,8 @@ class Router:
             return
         named = {each.key_env for each in self.settings.endpoints.values() if each.key_env} | set(preset_keys())
         raise NoEndpoint(
-            f"no endpoint is set that could serve {decision.chosen.model}: no key was found in the environment",
-            hint=f"set one of {', '.join(sorted(named))}, or describe an endpoint in router.toml (router init)",
+            f"no endpoint is set that could serve {decision.chosen.model}",
+            hint=f"set one of {', '.join(sorted(named))}, or describe one in router.toml; router config check tells more",
         )
 
     async def _bench(self, market: Market) -> Bench:

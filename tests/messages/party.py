@@ -102,7 +102,7 @@ def fork(url: str, folder: str, job: dict[str, Any]) -> int:
 
 
 def main() -> None:
-    for url in ("sqlite:///nowhere/x.db", "postgresql://localhost/x"):
+    for url in ("sqlite:///never-opened.db", "postgresql://localhost/x"):
         make_engine(parse_url(url)).dialect  # noqa: B018 - its driver is loaded
     for line in sys.stdin:
         told = json.loads(line)
