@@ -257,7 +257,7 @@ class Router:
         named = {each.key_env for each in self.settings.endpoints.values() if each.key_env} | set(preset_keys())
         raise NoEndpoint(
             f"no endpoint is set that could serve {decision.chosen.model}",
-            hint=f"set one of {', '.join(sorted(named))}, or describe one in router.toml; router config check tells more",
+            hint=f"set one of {', '.join(sorted(named))}, or describe one in router.toml; see router config check",
         )
 
     async def _bench(self, market: Market) -> Bench:
