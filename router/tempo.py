@@ -24,6 +24,8 @@ PROVEN_SHARE = 0.98
 """... and a refusal leaves so much of it, whatever was taken in the second before it."""
 ALIKE = 2
 """How many waves are to be refused after the same number in a second as the one before, for that to be the rate."""
+ALIKE_SHARE = 0.005
+"""By what share such numbers may differ, and by one besides."""
 GROWTH_A_S = 1.1
 """By how much the rate grows a second, when its time has come."""
 FEWEST = 5
@@ -82,7 +84,7 @@ class Tempo:
         """
         self._span_s, self._pause_s = max(1.0, min(2 * pause_s, open_s)), pause_s
         self._taken, second = self._count(until_s - self._span_s), self._count(until_s - 1)
-        is_alike = second >= FEWEST and abs(second - self._second) <= 1 + second // 200
+        is_alike = second >= FEWEST and abs(second - self._second) <= 1 + second * ALIKE_SHARE
         self._second, self._alike = second, self._alike + 1 if is_alike else 0
 
     @property

@@ -29,7 +29,7 @@ from router.ledger.tables import attempt_terms, attempts, runs, usage_buckets
 DAY = WIDTHS[-1]
 _LOCK = 0x66617265_726F6C6C  # "fareroll"; any constant of our own
 _MANY = 8  # quarter hours from which on two threads read
-_ROWS_AT_ONCE = 5_000
+_ROWS_AT_ONCE = 5_000  # of some forty values each: some 10 MB
 _CACHE_KIB = 16_384  # of each of them: a page is looked at for attempts, and again for their runs
 
 

@@ -25,6 +25,7 @@ FIRST_ID = 1_000_000_000
 EXIT_S = 2.0
 """See `Program`; three times it is less than what leaving a session may take (`router.tools.link.LEAVE_S`)."""
 POLL_S = 0.01
+"""How often it is looked whether a program that is to end has ended, seconds."""
 SAID_BYTES = 2000
 """How much of what a program says on its standard error is remembered, for the message if it does not start."""
 LAST_WORDS_S = 0.2
@@ -192,7 +193,7 @@ def _is_reply(message: object) -> bool:
 
 
 def _number(answered: int | str) -> object:
-    """Return the id that a reply names; some programs write a number as a text."""
+    """Return the id that a reply names; some programs write a number as a text. None of ours has 20 digits."""
     return int(answered) if isinstance(answered, str) and answered.isdecimal() and len(answered) < 20 else answered
 
 

@@ -22,7 +22,7 @@ from router.ledger.importers.json_lines import Lines, struct_of
 from router.ledger.importers.record import Block, Rejected
 from router.ledger.importers.source import Found, ReadOptions, Source
 
-_ROWS_AT_ONCE = 10_000
+_ROWS_AT_ONCE = 10_000  # of Parquet, a few columns each: some 10 MB
 
 
 def _read(file: SourceFile, options: ReadOptions) -> Iterator[Found]:
